@@ -1,0 +1,169 @@
+# `make` lists the targets. Needs Go, make and, for the race detector, a C compiler. Every other tool
+# is built from its Go module into .cache/, once per version: a Go module proxy is all it takes.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+# The go command uses all cores by itself; two of them would only mix up what they print.
+.NOTPARALLEL:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+# Not taken from the environment: a workspace or a -mod=mod of one's own would change what is tested.
+# The same flags everywhere, so that one step finds in the build cache what another has compiled.
+export GOWORK := off
+export GOFLAGS := -mod=readonly -trimpath -buildvcs=false
+
+# Tests alone keep full paths, as `go test -race` typed by hand does: those two share the cache.
+GOTEST := go test -trimpath=false -race -shuffle=on -timeout 20m
+
+# For the demo: make demo ARGS=-help
+ARGS ?=
+# For go test: make test TESTFLAGS='-run TestTracker -count=5'
+TESTFLAGS ?=
+FUZZTIME ?= 30s
+
+# Every folder with a go.mod, and those of them with Go code: the others only pin tools.
+ALL_MODULES := $(patsubst %/go.mod,%,$(shell find . -path './.?*' -prune -o -name testdata -prune -o -name go.mod -print | sort))
+ALL_MODULES := . $(patsubst ./%,%,$(filter-out .,$(ALL_MODULES)))
+MODULES := $(shell for m in $(ALL_MODULES); do if [ -n "$$(find $$m -name '*.go' | head -n 1)" ]; then echo $$m; fi; done)
+
+# Such a target has a part for each module, vet@examples say. One part can be made alone, and
+# `make -k` goes on with the next when one fails.
+part = $(MODULES:%=$(1)@%)
+part-of-all = $(ALL_MODULES:%=$(1)@%)
+
+# The tools. Each is built once for each version of its own and of Go: the version is in the file's
+# name and comes from the go.mod that pins it. $(call tool,name,module,package in it,folder,note)
+define tool
+$(1) := .cache/bin/$(1)-$(shell awk '$$1 == "$(2)" && $$2 ~ /^v/ {print $$2}' $(4)/go.mod)
+$$($(1)): $(4)/go.mod $(4)/go.sum .cache/go-version
+	@echo "==> building $$@$(5)"
+	@mkdir -p .cache/bin; rm -f .cache/bin/$(1)-v*
+	@go -C $(4) build -ldflags='-s -w -X main.version=$$(@:.cache/bin/$(1)-v%=%)' -o "$$(CURDIR)/$$@.new" $(2)$(3); \
+	  mv $$@.new $$@; echo "    built in $$$$SECONDS s"
+endef
+$(eval $(call tool,gofumpt,mvdan.cc/gofumpt,,tools))
+$(eval $(call tool,staticcheck,honnef.co/go/tools,/cmd/staticcheck,tools))
+$(eval $(call tool,govulncheck,golang.org/x/vuln,/cmd/govulncheck,tools))
+$(eval $(call tool,benchstat,golang.org/x/perf,/cmd/benchstat,tools))
+$(eval $(call tool,golangci-lint,github.com/golangci/golangci-lint/v2,/cmd/golangci-lint,tools/golangci, (takes minutes the first time)))
+
+.PHONY: FORCE
+.cache/go-version: FORCE
+	@mkdir -p .cache; v=$$(go env GOVERSION); if [ "$$v" != "$$(cat $@ 2>/dev/null || true)" ]; then echo "$$v" >$@; fi
+
+##@ Use
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':[^#]*## ' '/^##@ /{print "\n" substr($$0, 5)} /^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
+
+.PHONY: demo
+demo: ## run the demo; ARGS='…' are its flags
+	@echo "==> building examples/demo (takes minutes the first time)"
+	@go -C examples run ./demo $(ARGS)
+
+##@ Test
+
+.PHONY: test $(call part,test)
+test: $(call part,test) ## every test of every module, in random order, with the race detector
+$(call part,test): test@%: | c-compiler
+	@echo "==> go test: $* (compiling takes minutes the first time)"
+	@cd $*; $(GOTEST) $(SHORT) $(TESTFLAGS) ./...
+
+.PHONY: test-short
+test-short: SHORT := -short
+test-short: $(call part,test) ## the same without the tests that take long
+
+.PHONY: cover
+cover: | c-compiler ## coverage of the main module: the total, and .cache/cover.html line by line
+	@mkdir -p .cache
+	@echo "==> go test -coverprofile (compiling takes minutes the first time)"
+	@$(GOTEST) -coverpkg=./... -coverprofile=.cache/cover.out $(TESTFLAGS) ./...
+	@go tool cover -html=.cache/cover.out -o .cache/cover.html
+	@go tool cover -func=.cache/cover.out | tail -n 1
+
+# go test fuzzes one target at a time. An input that fails is kept in the package's testdata/fuzz,
+# where every later go test runs it: commit it.
+.PHONY: fuzz $(call part,fuzz)
+fuzz: $(call part,fuzz) ## every fuzz target of every module, FUZZTIME=30s each
+$(call part,fuzz): fuzz@%:
+	@echo "==> looking for fuzz targets: $* (compiling takes minutes the first time)"
+	@cd $*; go test -list '^Fuzz' ./... \
+	| awk '/^Fuzz/ {names[++n] = $$1} /^ok/ {for (i = 1; i <= n; i++) print $$2, names[i]; n = 0}' \
+	| while read -r pkg name; do \
+	    echo "==> fuzzing for $(FUZZTIME): $$pkg $$name"; \
+	    go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$pkg" </dev/null; \
+	  done
+
+.PHONY: c-compiler
+c-compiler:
+	@cc=$$(go env CC); if ! command -v $${cc%% *} >/dev/null; then \
+	  echo "the race detector needs a C compiler and there is no '$$cc'; on Debian: apt-get install gcc libc6-dev" >&2; exit 1; fi
+
+##@ Check
+
+.PHONY: check
+check: fmt-check tidy-check vet staticcheck lint test ## everything that CI does
+	@echo "==> every check passed"
+
+.PHONY: fmt
+fmt: $(gofumpt) ## format every Go file
+	@$< -l -w .
+
+.PHONY: fmt-check
+fmt-check: $(gofumpt) ## find files that are not formatted
+	@echo "==> gofumpt"
+	@files=$$($< -l .); if [ -n "$$files" ]; then echo "not formatted ('make fmt' does it):"; echo "$$files"; exit 1; fi
+
+.PHONY: vet $(call part,vet)
+vet: $(call part,vet) ## go vet
+$(call part,vet): vet@%:
+	@echo "==> go vet: $* (compiling takes minutes the first time)"
+	@cd $*; go vet ./...
+
+.PHONY: staticcheck $(call part,staticcheck)
+staticcheck: $(call part,staticcheck) ## staticcheck
+$(call part,staticcheck): staticcheck@%: $(staticcheck)
+	@echo "==> staticcheck: $*"
+	@cd $*; "$(CURDIR)/$<" ./...
+
+.PHONY: lint $(call part,lint)
+lint: $(call part,lint) ## golangci-lint, as .golangci.yml says
+$(call part,lint): lint@%: $(golangci-lint)
+	@echo "==> golangci-lint: $*"
+	@cd $*; "$(CURDIR)/$<" run --config "$(CURDIR)/.golangci.yml" ./...
+
+.PHONY: tidy $(call part-of-all,tidy)
+tidy: $(call part-of-all,tidy) ## go mod tidy in every module
+$(call part-of-all,tidy): tidy@%:
+	@echo "==> go mod tidy: $*"
+	@go -C $* mod tidy
+
+.PHONY: tidy-check $(call part-of-all,tidy-check)
+tidy-check: $(call part-of-all,tidy-check) ## would go mod tidy change anything? and go mod verify
+$(call part-of-all,tidy-check): tidy-check@%:
+	@echo "==> go mod tidy -diff, go mod verify: $*"
+	@go -C $* mod tidy -diff
+	@go -C $* mod verify
+
+# The database is a Go module too, so that this needs no other network. The standard library's
+# findings are shown and do not count: the Go that runs here is not the Go its users build with.
+.PHONY: vuln $(call part,vuln)
+vuln: $(call part,vuln) ## known vulnerabilities that this code reaches (govulncheck)
+$(call part,vuln): vuln@%: $(govulncheck)
+	@echo "==> govulncheck: $* (compiling takes minutes the first time)"
+	@db=$$(go mod download -json golang.org/x/vulndb@latest | awk -F '"' '$$2 == "Dir" {print $$4}'); cd $*; rc=0; \
+	  "$(CURDIR)/$<" -db "file://$$db/data/osv" ./... >"$(CURDIR)/.cache/vuln" || rc=$$?; cat "$(CURDIR)/.cache/vuln"; \
+	  if [ $$rc = 3 ] && ! grep -q '^ *Module: ' "$(CURDIR)/.cache/vuln"; then rc=0; fi; exit $$rc
+
+##@ Rest
+
+.PHONY: tools
+tools: $(gofumpt) $(staticcheck) $(golangci-lint) $(govulncheck) $(benchstat) ## build every tool now, and list them
+	@ls $^
+
+.PHONY: clean
+clean: ## remove .cache (the tools in it come back quickly from Go's build cache)
+	rm -rf .cache

@@ -1,0 +1,404 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Handler works on messages.
+type Handler interface {
+	// Handle is given each message that is new to this replica, in the order of arrival, from one
+	// goroutine. It must see to it that the message is decided at some time: by Ack, Term or GiveBack,
+	// from any goroutine. While Handle runs no further message is handed to it; heartbeats go on.
+	Handle(m *Message)
+	// Ended is called once for each message, when this replica has nothing more to do with it: after
+	// its verdict was confirmed, after it was given back, or when it was lost. It must not block, and
+	// may be called from any goroutine, before Handle has returned too.
+	Ended(m *Message, how Ending)
+	// Recovered is called after events may have been missed or are handed out again: the durable or its
+	// stream was made anew. It must not block.
+	Recovered(reason string)
+}
+
+// Consumer consumes one durable. Its methods may be called from any goroutine.
+type Consumer struct {
+	cfg     Config
+	js      jetstream.JetStream
+	conn    *nats.Conn
+	log     *slog.Logger
+	handler Handler
+	began   time.Time // time on the consumer's clock is time since then
+	inbox   string
+	publish func(subject, reply string, data []byte) error // conn.PublishRequest; tests make it fail
+
+	// Set by Open, changed by recovery under mu.
+	stream        string
+	streamCreated time.Time
+	durable       jetstream.ConsumerConfig // as the server reports it
+	durableMade   time.Time
+	floor         uint64 // the last ack floor the server reported
+
+	mu       sync.Mutex
+	started  bool
+	stopping bool
+	closed   bool
+	suspect  bool // verdicts wait until the durable was looked up
+	messages map[uint64]*Message
+	peak     int
+	decided  decidedLog
+	fresh    []*Message // received, not handed to the Handler yet
+	work     chan struct{}
+	unsent   map[uint64]*Message // by id: verdicts and naks that are not confirmed
+	lastID   uint64
+	lease    lease
+	pull     pull
+	health   health
+	counts   Counts
+	idle     chan struct{} // closed when unsent becomes empty, while somebody waits for it
+
+	pullSub, answerSub *nats.Subscription
+	doctor             chan string // reasons to look the durable up
+	stop               chan struct{}
+	running            sync.WaitGroup
+}
+
+// Open provisions the stream and the durable of cfg, or checks them if they exist, and returns a Consumer
+// that does not consume yet: Start does. It waits for a server that is not reachable yet as long as ctx
+// and cfg.StartTimeout allow. Its errors say what it was doing, to what, and what is wrong.
+func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Consumer, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, fmt.Errorf("consumer %q: %w", cfg.Durable, err)
+	}
+	c := &Consumer{
+		cfg:      cfg,
+		js:       js,
+		conn:     js.Conn(),
+		began:    time.Now(),
+		messages: map[uint64]*Message{},
+		unsent:   map[uint64]*Message{},
+		work:     make(chan struct{}, 1),
+		doctor:   make(chan string, 1),
+		stop:     make(chan struct{}),
+	}
+	c.inbox = c.conn.NewInbox()
+	c.publish = c.conn.PublishRequest
+	if err := c.provision(ctx); err != nil {
+		return nil, fmt.Errorf("consumer %q: %w", cfg.Durable, err)
+	}
+	c.log = cfg.Logger.With("stream", c.stream, "durable", c.durable.Durable)
+	return c, nil
+}
+
+// Start begins to consume: from now on h is called. It may be called once.
+func (c *Consumer) Start(h Handler) error {
+	c.mu.Lock()
+	if c.started {
+		c.mu.Unlock()
+		return fmt.Errorf("consumer %q: it was started before", c.cfg.Durable)
+	}
+	c.started, c.handler = true, h
+	c.pull.limit = c.durable.MaxAckPending
+	c.mu.Unlock()
+
+	var err error
+	if c.answerSub, err = c.conn.Subscribe(c.inbox+".a.*", c.answered); err != nil {
+		return fmt.Errorf("consumer %q: subscribing for the server's answers: %w", c.cfg.Durable, err)
+	}
+	if c.pullSub, err = c.conn.Subscribe(c.inbox+".p", c.received); err != nil {
+		_ = c.answerSub.Unsubscribe()
+		return fmt.Errorf("consumer %q: subscribing for messages: %w", c.cfg.Durable, err)
+	}
+	for _, sub := range []*nats.Subscription{c.answerSub, c.pullSub} {
+		// The number of messages is bounded by what is asked for; the client must drop none.
+		if err := sub.SetPendingLimits(-1, -1); err != nil {
+			return fmt.Errorf("consumer %q: lifting a subscription's limits: %w", c.cfg.Durable, err)
+		}
+	}
+	c.running.Go(c.hand)
+	c.running.Go(c.keep)
+	c.running.Go(c.attend)
+	c.refill()
+	return nil
+}
+
+// now is the time on the consumer's clock, which no adjustment of the wall clock moves.
+func (c *Consumer) now() time.Duration { return time.Since(c.began) }
+
+// received is called for everything that comes in answer to a pull.
+func (c *Consumer) received(msg *nats.Msg) {
+	if len(msg.Data) == 0 && len(msg.Header) > 0 {
+		if status := msg.Header.Get("Status"); status != "" && msg.Reply == "" {
+			c.pullStatus(status, msg.Header)
+			return
+		}
+	}
+	d, err := parseReply(msg.Reply)
+	if err != nil {
+		c.log.Warn("a message that is no delivery arrived in answer to a pull: ignored", "subject", msg.Subject)
+		return
+	}
+	now := c.now()
+
+	c.mu.Lock()
+	c.pull.arrived(now)
+	old := c.messages[d.seq]
+	if old != nil && old.stored != d.time {
+		// The same number, another message: the stream was made anew, and what is held is of the old one.
+		c.forgetAll("a message of another incarnation of the stream arrived")
+		old = nil
+	}
+	if old != nil {
+		c.copied(old, msg.Reply, d, now)
+		return
+	}
+	m := &Message{
+		consumer: c, msg: msg, seq: d.seq, stored: d.time, reply: msg.Reply,
+		cseq: d.cseq, deliveries: d.count, received: now, first: now,
+	}
+	c.counts.Received++
+	if d.count > 1 {
+		c.counts.Redelivered++
+	}
+	if v := c.decided.find(d.seq, d.time); v != none {
+		c.counts.Repeated++
+		m.state, m.verdict, m.since, m.handled, m.silent = decided, v, now, true, true
+		m.msg = nil
+		c.messages[d.seq] = m
+		c.register(m)
+		c.send(m, now)
+		c.mu.Unlock()
+		return
+	}
+	c.messages[d.seq] = m
+	c.peak = max(c.peak, len(c.messages))
+	if c.stopping {
+		c.mu.Unlock()
+		c.giveBack(m, 0, GivenBack)
+		return
+	}
+	c.fresh = append(c.fresh, m)
+	first := len(c.fresh) == 1
+	c.mu.Unlock()
+	if first {
+		select {
+		case c.work <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// copied takes in a further copy of a message that is still here. The caller holds mu, which it releases.
+func (c *Consumer) copied(m *Message, reply string, d delivery, now time.Duration) {
+	defer c.mu.Unlock()
+	c.counts.Received++
+	c.counts.Redelivered++
+	if d.cseq < m.cseq && d.count <= m.deliveries {
+		return // an older one, late
+	}
+	if d.count > m.deliveries+1 {
+		m.lapsed = true // another replica was given it in between
+	}
+	m.reply, m.cseq, m.deliveries, m.received = reply, d.cseq, d.count, now
+	switch m.state {
+	case held:
+		c.counts.Absorbed++
+	case decided:
+		c.counts.Repeated++
+		c.send(m, now)
+	}
+}
+
+// hand gives messages to the Handler.
+func (c *Consumer) hand() {
+	var batch []*Message
+	for {
+		select {
+		case <-c.stop:
+			return
+		case <-c.work:
+		}
+		for {
+			c.mu.Lock()
+			batch, c.fresh = c.fresh, batch[:0]
+			c.mu.Unlock()
+			if len(batch) == 0 {
+				break
+			}
+			for i, m := range batch {
+				batch[i] = nil
+				c.mu.Lock()
+				skip := m.state != held
+				m.handled = true
+				c.mu.Unlock()
+				if !skip {
+					c.handler.Handle(m)
+				}
+			}
+		}
+	}
+}
+
+// forgetAll ends everything that is held, without a verdict. The caller holds mu; Ended is called from
+// another goroutine.
+func (c *Consumer) forgetAll(reason string) {
+	var lost []*Message
+	for _, m := range c.messages {
+		m.state = ended
+		lost = append(lost, m)
+	}
+	c.messages, c.peak = map[uint64]*Message{}, 0
+	c.decided = decidedLog{}
+	c.fresh = nil
+	clear(c.unsent)
+	c.notifyIdle()
+	if len(lost) > 0 {
+		c.log.Warn("everything held is forgotten: it belongs to a stream that is gone", "messages", len(lost), "reason", reason)
+		c.counts.Forgotten += uint64(len(lost))
+		c.running.Go(func() {
+			for _, m := range lost {
+				if !m.silent {
+					c.handler.Ended(m, Forgotten)
+				}
+			}
+		})
+	}
+	c.call("stream made anew")
+}
+
+// end takes m out of the books; the caller holds mu and calls Handler.Ended once it does not.
+func (c *Consumer) end(m *Message) {
+	m.state = ended
+	if c.messages[m.seq] == m {
+		delete(c.messages, m.seq)
+		if len(c.messages) == 0 && c.peak > 8192 {
+			// A map keeps its size for ever; a burst's memory goes back.
+			c.messages, c.peak = map[uint64]*Message{}, 0
+		}
+	}
+	if m.id != 0 {
+		delete(c.unsent, m.id)
+		m.id = 0
+		c.notifyIdle()
+	}
+}
+
+// Held returns the messages that have no verdict yet, in no particular order.
+func (c *Consumer) Held() []*Message {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := make([]*Message, 0, len(c.messages))
+	for _, m := range c.messages {
+		if m.state == held {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// StopPulling ends the stream of new messages: it asks for no more, takes in what is under way and gives
+// back at once everything that the Handler was not handed yet. It returns when that is done, or with an
+// error when ctx ended first.
+func (c *Consumer) StopPulling(ctx context.Context) error {
+	c.mu.Lock()
+	if !c.started || c.stopping {
+		c.mu.Unlock()
+		return nil
+	}
+	c.stopping = true
+	c.mu.Unlock()
+
+	// Drain tells the server that the interest has ended and returns to us, in order, what it sent
+	// before it knew; received gives that back.
+	drained := make(chan struct{})
+	c.pullSub.SetClosedHandler(func(string) { close(drained) })
+	err := c.pullSub.Drain()
+	if err == nil {
+		select {
+		case <-drained:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	c.mu.Lock()
+	var waiting []*Message
+	for _, m := range c.messages {
+		if m.state == held && !m.handled {
+			waiting = append(waiting, m)
+		}
+	}
+	c.fresh = nil
+	c.mu.Unlock()
+	for _, m := range waiting {
+		m.GiveBack(0)
+	}
+	if err != nil && !errors.Is(err, nats.ErrConnectionClosed) && !errors.Is(err, nats.ErrBadSubscription) {
+		return fmt.Errorf("consumer %q: waiting for messages under way to arrive: %w", c.cfg.Durable, err)
+	}
+	return nil
+}
+
+// Close stops everything: it calls StopPulling, waits until the server has confirmed the verdicts given
+// so far, or until ctx ends, and lets go of whatever is still held, which the server hands out again
+// after AckWait. So decide messages before. The error says what was not confirmed.
+func (c *Consumer) Close(ctx context.Context) error {
+	err := c.StopPulling(ctx)
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return err
+	}
+	c.closed = true
+	started := c.started
+	var idle chan struct{}
+	if len(c.unsent) > 0 {
+		idle = make(chan struct{})
+		c.idle = idle
+	}
+	c.mu.Unlock()
+	if !started {
+		return err
+	}
+	if idle != nil {
+		select {
+		case <-idle:
+		case <-ctx.Done():
+		}
+	}
+	close(c.stop)
+	c.running.Wait()
+	_ = c.pullSub.Unsubscribe()
+	_ = c.answerSub.Unsubscribe()
+
+	c.mu.Lock()
+	lost := make(map[*Message]Ending, len(c.messages))
+	unconfirmed := 0
+	for _, m := range c.messages {
+		switch m.state {
+		case decided:
+			unconfirmed++
+			lost[m] = Unconfirmed
+		default:
+			lost[m] = GivenBack
+		}
+		m.state = ended
+	}
+	c.messages = map[uint64]*Message{}
+	c.mu.Unlock()
+	for m, how := range lost {
+		if !m.silent {
+			c.handler.Ended(m, how)
+		}
+	}
+	if unconfirmed > 0 {
+		err = errors.Join(err, fmt.Errorf("consumer %q: the server confirmed %d verdicts too late or not at all; "+
+			"those messages are handed out again after %v", c.cfg.Durable, unconfirmed, c.durable.AckWait))
+	}
+	return err
+}

@@ -1,0 +1,134 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// wantedDurable is the durable as it should be.
+func (c *Consumer) wantedDurable() jetstream.ConsumerConfig {
+	cfg := jetstream.ConsumerConfig{
+		Durable:       c.cfg.Durable,
+		Description:   "made by jsource",
+		DeliverPolicy: c.cfg.DeliverPolicy,
+		AckPolicy:     jetstream.AckExplicitPolicy,
+		AckWait:       c.cfg.AckWait,
+		MaxAckPending: c.cfg.MaxAckPending,
+		MaxDeliver:    -1, // a message handed out too often would be lost without a trace
+		Metadata:      c.cfg.Owner,
+	}
+	if len(c.cfg.Subjects) == 1 {
+		cfg.FilterSubject = c.cfg.Subjects[0]
+	} else {
+		cfg.FilterSubjects = c.cfg.Subjects
+	}
+	return cfg
+}
+
+// provisionDurable makes the durable or, if it exists, checks it and updates what may be updated.
+func (c *Consumer) provisionDurable(ctx context.Context, stream jetstream.Stream) error {
+	cons, err := stream.Consumer(ctx, c.cfg.Durable)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		if c.cfg.Bind {
+			return fmt.Errorf("durable %q of stream %q does not exist, and Bind forbids to make it: create it",
+				c.cfg.Durable, c.stream)
+		}
+		cons, err = stream.CreateConsumer(ctx, c.wantedDurable())
+		if errors.Is(err, jetstream.ErrConsumerExists) {
+			cons, err = stream.Consumer(ctx, c.cfg.Durable) // another replica was faster
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("provisioning durable %q of stream %q: %w", c.cfg.Durable, c.stream, err)
+	}
+	info, err := c.checkDurable(ctx, cons.CachedInfo())
+	if err != nil {
+		return err
+	}
+	c.use(info.Config)
+	c.durableMade, c.floor = info.Created, info.AckFloor.Stream
+	c.health.pending, c.health.acks = info.NumPending, info.NumAckPending
+	return nil
+}
+
+// checkDurable compares an existing durable with the one wanted. A field that would lose or mistime
+// messages is refused by name; AckWait and MaxAckPending are updated. deliver_policy and where it starts
+// matter only when a durable is made, and are not looked at.
+func (c *Consumer) checkDurable(ctx context.Context, info *jetstream.ConsumerInfo) (*jetstream.ConsumerInfo, error) {
+	is, want := &info.Config, c.wantedDurable()
+	refuse := func(field string, is, want any) error {
+		return fmt.Errorf("durable %q of stream %q cannot be used: its %s is %v, and should be %v; delete the durable, "+
+			"choose another name, or (if it is meant to be so) use Bind", c.cfg.Durable, c.stream, field, is, want)
+	}
+	if is.AckPolicy != jetstream.AckExplicitPolicy {
+		return nil, fmt.Errorf("durable %q of stream %q cannot be used, not even with Bind: its ack_policy is %v, and must be %v: "+
+			"each message is settled by itself", c.cfg.Durable, c.stream, is.AckPolicy, want.AckPolicy)
+	}
+	if is.DeliverSubject != "" {
+		return nil, fmt.Errorf("durable %q of stream %q cannot be used, not even with Bind: its deliver_subject is %q, and must be unset: "+
+			"messages are pulled", c.cfg.Durable, c.stream, is.DeliverSubject)
+	}
+	if c.cfg.Bind {
+		return info, nil
+	}
+	switch {
+	case is.MaxDeliver > 0:
+		return nil, refuse("max_deliver", is.MaxDeliver, want.MaxDeliver)
+	case len(is.BackOff) > 0:
+		return nil, refuse("backoff", is.BackOff, "unset")
+	case is.HeadersOnly:
+		return nil, refuse("headers_only", true, false)
+	case !slices.Equal(filters(is), filters(&want)):
+		return nil, refuse("filter", filters(is), filters(&want))
+	}
+	for key, value := range c.cfg.Owner {
+		if other, ok := is.Metadata[key]; ok && other != value {
+			return nil, fmt.Errorf("durable %q of stream %q belongs to somebody else: its metadata says %s is %q, and this is %q; "+
+				"choose another name with Durable", c.cfg.Durable, c.stream, key, other, value)
+		}
+	}
+	update := *is
+	update.AckWait, update.MaxAckPending = want.AckWait, want.MaxAckPending
+	update.Metadata = map[string]string{}
+	for key, value := range is.Metadata {
+		update.Metadata[key] = value
+	}
+	changed := update.AckWait != is.AckWait || update.MaxAckPending != is.MaxAckPending
+	for key, value := range c.cfg.Owner {
+		changed = changed || is.Metadata[key] != value
+		update.Metadata[key] = value
+	}
+	if !changed {
+		return info, nil
+	}
+	cons, err := c.js.UpdateConsumer(ctx, c.stream, update)
+	if err != nil {
+		return nil, fmt.Errorf("updating durable %q of stream %q (ack_wait %v → %v, max_ack_pending %d → %d): %w",
+			c.cfg.Durable, c.stream, is.AckWait, update.AckWait, is.MaxAckPending, update.MaxAckPending, err)
+	}
+	c.cfg.Logger.Info("durable updated", "stream", c.stream, "durable", c.cfg.Durable,
+		"ack_wait", update.AckWait, "was", is.AckWait, "max_ack_pending", update.MaxAckPending, "max_ack_pending_was", is.MaxAckPending)
+	return cons.CachedInfo(), nil
+}
+
+// use takes in the durable's settings as the server reports them.
+func (c *Consumer) use(cfg jetstream.ConsumerConfig) {
+	if cfg.MaxAckPending <= 0 {
+		cfg.MaxAckPending = c.cfg.MaxAckPending // bound, and unlimited: memory has to be bounded by something
+	}
+	c.durable = cfg
+}
+
+// filters are the subjects a durable is filtered to, sorted.
+func filters(cfg *jetstream.ConsumerConfig) []string {
+	list := slices.Clone(cfg.FilterSubjects)
+	if cfg.FilterSubject != "" {
+		list = append(list, cfg.FilterSubject)
+	}
+	slices.Sort(list)
+	return list
+}

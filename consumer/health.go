@@ -1,0 +1,95 @@
+package consumer
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Counts are what a Consumer has counted since it was opened.
+type Counts struct {
+	Received    uint64 // deliveries that arrived, copies included
+	Redelivered uint64 // of those, with a delivery count above 1
+	Absorbed    uint64 // copies of messages that were held
+	Repeated    uint64 // copies of messages that were decided: they got the verdict again
+	Acked       uint64 // confirmed acks
+	Termed      uint64 // confirmed terms
+	GivenBack   uint64 // messages given back or left to redelivery
+	Forgotten   uint64 // messages of a stream that is gone
+	Unconfirmed uint64 // verdicts that the server did not confirm within the bound
+	Resent      uint64 // verdicts sent again because the answer was missing
+	SendErrors  uint64 // settlements that the connection did not take
+	Heartbeats  uint64
+	Recoveries  uint64 // durables or streams made anew
+}
+
+// Status is how a Consumer is doing.
+type Status struct {
+	Stream        string
+	Durable       string
+	Counts        Counts
+	Held          int    // messages held without a verdict
+	Unconfirmed   int    // verdicts and naks whose answer is awaited
+	MaxAckPending int    // how many may be unsettled at once, over all replicas
+	Pending       uint64 // messages not handed out yet, when the server was last asked
+	AckPending    int    // messages unsettled in all replicas together, when the server was last asked
+	AckFloor      uint64 // stream sequence up to which all is settled, when the server was last asked
+	Err           error  // nil when it is consuming
+}
+
+// health is what is wrong, if anything is. The consumer's mu guards it.
+type health struct {
+	err     error
+	pending uint64
+	acks    int
+}
+
+// Status returns how the Consumer is doing.
+func (c *Consumer) Status() Status {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := Status{
+		Stream: c.stream, Durable: c.durable.Durable, Counts: c.counts,
+		Unconfirmed: len(c.unsent), MaxAckPending: c.durable.MaxAckPending,
+		Pending: c.health.pending, AckPending: c.health.acks, AckFloor: c.floor, Err: c.health.err,
+	}
+	for _, m := range c.messages {
+		if m.state == held {
+			s.Held++
+		}
+	}
+	return s
+}
+
+// Stream is the name of the stream that is consumed.
+func (c *Consumer) Stream() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stream
+}
+
+// Healthy returns nil while the Consumer is consuming, and otherwise what is wrong.
+func (c *Consumer) Healthy() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case !c.started:
+		return errors.New("not started")
+	case c.stopping:
+		return errors.New("stopped")
+	}
+	return c.health.err
+}
+
+// setHealth notes what is wrong and logs it when it changes: once per state.
+func (c *Consumer) setHealth(err error) {
+	c.mu.Lock()
+	was := c.health.err
+	c.health.err = err
+	c.mu.Unlock()
+	switch {
+	case err == nil && was != nil:
+		c.log.Info("consuming again", "after", was)
+	case err != nil && (was == nil || was.Error() != err.Error()):
+		c.log.Error("not consuming: trying to recover", "error", fmt.Sprint(err))
+	}
+}

@@ -1,0 +1,197 @@
+package consumer
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	// resendFirst is how long a verdict waits for the server's answer before it is sent again; the
+	// wait doubles with each further time.
+	resendFirst = 500 * time.Millisecond
+	resendMost  = 5 * time.Second
+	// confirmBound is how long a verdict is repeated at most.
+	confirmBound = time.Minute
+	// nakBound is how long the answer to a nak is waited for; a nak is never repeated.
+	nakBound = 2 * time.Second
+)
+
+var (
+	ackBody  = []byte("+ACK")
+	termBody = []byte("+TERM")
+	nakBody  = []byte("-NAK")
+	beatBody = []byte("+WPI")
+)
+
+// decide gives m its verdict and sends it.
+func (c *Consumer) decide(m *Message, v verdict) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m.state != held {
+		return false
+	}
+	now := c.now()
+	m.state, m.verdict, m.since = decided, v, now
+	c.decided.add(m.seq, m.stored, v)
+	c.register(m)
+	c.send(m, now)
+	return true
+}
+
+// register makes m one of those whose answer is waited for. The caller holds mu.
+func (c *Consumer) register(m *Message) {
+	c.lastID++
+	m.id = c.lastID
+	c.unsent[m.id] = m
+}
+
+// send sends m's verdict, again or for the first time, on the reply of the newest copy. While the durable
+// is suspect it waits: the verdict could hit another message. The caller holds mu, so that no heartbeat
+// of m can follow it.
+func (c *Consumer) send(m *Message, now time.Duration) {
+	if c.suspect {
+		return
+	}
+	body := ackBody
+	if m.verdict == term {
+		body = termBody
+	}
+	m.sent = now
+	m.tries++
+	if err := c.publish(m.reply, c.answerSubject(m.id), body); err != nil {
+		c.counts.SendErrors++ // it is sent again
+	}
+}
+
+func (c *Consumer) answerSubject(id uint64) string {
+	buf := make([]byte, 0, len(c.inbox)+16)
+	buf = append(buf, c.inbox...)
+	buf = append(buf, ".a."...)
+	return string(strconv.AppendUint(buf, id, 36))
+}
+
+// answered is called when the server answers a verdict, a nak or the heartbeat that stands for a round.
+func (c *Consumer) answered(msg *nats.Msg) {
+	token := msg.Subject[len(c.inbox)+len(".a."):]
+	refused := len(msg.Data) == 0 && len(msg.Header) > 0 && msg.Header.Get("Status") == "503"
+	if round, ok := strings.CutPrefix(token, beatToken); ok {
+		c.beatAnswered(round, refused)
+		return
+	}
+	id, err := strconv.ParseUint(token, 36, 64)
+	if err != nil {
+		return
+	}
+	if refused {
+		// Nobody listens: the durable is gone, or has no leader. The verdict is sent again later.
+		c.suspectNow("a verdict found no consumer")
+		return
+	}
+	c.mu.Lock()
+	m := c.unsent[id]
+	if m == nil {
+		c.mu.Unlock()
+		return
+	}
+	if m.state == ended { // a nak
+		delete(c.unsent, id)
+		m.id = 0
+		c.notifyIdle()
+		c.mu.Unlock()
+		return
+	}
+	c.end(m)
+	how := Acked
+	if m.verdict == term {
+		how = Termed
+		c.counts.Termed++
+	} else {
+		c.counts.Acked++
+	}
+	more := c.pull.wanted(len(c.messages))
+	c.mu.Unlock()
+	if !m.silent {
+		c.handler.Ended(m, how)
+	}
+	if more {
+		c.refill()
+	}
+}
+
+// notifyIdle tells whoever waits for the answers that none is missing. The caller holds mu.
+func (c *Consumer) notifyIdle() {
+	if c.idle != nil && len(c.unsent) == 0 {
+		close(c.idle)
+		c.idle = nil
+	}
+}
+
+// giveBack naks m, unless its lease may have lapsed: then it is left to redelivery.
+func (c *Consumer) giveBack(m *Message, delay time.Duration, how Ending) bool {
+	c.mu.Lock()
+	if m.state != held {
+		c.mu.Unlock()
+		return false
+	}
+	now := c.now()
+	c.end(m)
+	c.counts.GivenBack++
+	if !c.lapsed(m, now) && !c.suspect {
+		body := nakBody
+		if delay > 0 {
+			body = append([]byte(`-NAK {"delay": `), strconv.FormatInt(int64(delay), 10)...)
+			body = append(body, '}')
+		}
+		m.since = now
+		c.register(m)
+		if err := c.publish(m.reply, c.answerSubject(m.id), body); err != nil {
+			c.counts.SendErrors++ // it is handed out again after AckWait
+			delete(c.unsent, m.id)
+			m.id = 0
+			c.notifyIdle()
+		}
+	}
+	c.mu.Unlock()
+	if !m.silent {
+		c.handler.Ended(m, how)
+	}
+	c.refill()
+	return true
+}
+
+// resend sends verdicts again that were not answered in time, and gives up those whose bound has passed.
+// It returns when it wants to be called again.
+func (c *Consumer) resend(now time.Duration) {
+	var given []*Message
+	c.mu.Lock()
+	for id, m := range c.unsent {
+		switch {
+		case m.state == ended: // a nak
+			if now-m.since > nakBound {
+				delete(c.unsent, id)
+				m.id = 0
+			}
+		case now-m.since > confirmBound:
+			c.end(m)
+			c.counts.Unconfirmed++
+			given = append(given, m)
+		case !c.suspect && (m.tries == 0 || now-m.sent > min(resendFirst<<min(m.tries-1, 10), resendMost)):
+			if m.tries > 0 {
+				c.counts.Resent++
+			}
+			c.send(m, now)
+		}
+	}
+	c.notifyIdle()
+	c.mu.Unlock()
+	for _, m := range given {
+		c.log.Warn("the server did not confirm a verdict: it is given again when the message is redelivered",
+			"sequence", m.seq, "waited", confirmBound)
+		if !m.silent {
+			c.handler.Ended(m, Unconfirmed)
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// StreamConfig is the stream this module makes when nothing holds a subject tree: file storage, kept by
+// limits, messages kept for 7 days, a duplicate window of 2 minutes, one replica. root is the tree, for
+// example "orders.>".
+func StreamConfig(root string) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:        StreamName(root),
+		Description: "events of " + root + ", made by jsource",
+		Subjects:    []string{root},
+		Retention:   jetstream.LimitsPolicy,
+		Storage:     jetstream.FileStorage,
+		MaxAge:      DefaultMaxAge,
+		Duplicates:  DefaultDuplicates,
+		Replicas:    1,
+		AllowDirect: true,
+	}
+}
+
+// StreamName is the name of the stream made for a subject tree: the tree without its ".>" and with "_"
+// for each ".". Other characters that a name cannot hold, and "_" itself, are written "=" and two
+// hexadecimal digits, so that no two trees share a name.
+func StreamName(root string) string {
+	return Escape(strings.TrimSuffix(root, ".>"), "-")
+}
+
+// Escape turns s into part of the name of a stream or durable, one-to-one: letters, digits and the
+// characters of also stay as they are, "." becomes "_", and every other byte "=" and two hexadecimal
+// digits.
+func Escape(s, also string) string {
+	const hex = "0123456789ABCDEF"
+	var b strings.Builder
+	for i := range len(s) {
+		switch ch := s[i]; {
+		case ch >= 'a' && ch <= 'z', ch >= 'A' && ch <= 'Z', ch >= '0' && ch <= '9', strings.IndexByte(also, ch) >= 0:
+			b.WriteByte(ch)
+		case ch == '.' && !strings.Contains(also, "_"):
+			b.WriteByte('_')
+		default:
+			b.WriteByte('=')
+			b.WriteByte(hex[ch>>4])
+			b.WriteByte(hex[ch&15])
+		}
+	}
+	return b.String()
+}
+
+// provisionStream finds the stream to consume or makes it.
+func (c *Consumer) provisionStream(ctx context.Context) (jetstream.Stream, error) {
+	return ProvisionStream(ctx, c.js, c.cfg.Stream, c.cfg.Root, c.cfg.Covers, c.cfg.Bind)
+}
+
+// ProvisionStream returns the stream that holds all of covers. If want is not zero it is the stream of that
+// name (by default [StreamName]), made as want says if it does not exist; otherwise it is the one stream
+// that holds any of covers; and if none does, one made by [StreamConfig] for root. An existing stream is not
+// changed; unless bind is set, one that does not hold all of covers or could lose messages is refused
+// with an error that names the field. With bind nothing is made.
+func ProvisionStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, root string,
+	covers []string, bind bool,
+) (jetstream.Stream, error) {
+	if root == "" {
+		root = covers[0]
+	}
+	isZero := reflect.ValueOf(want).IsZero()
+	name := want.Name
+	switch {
+	case !isZero && name == "":
+		name = StreamName(root)
+	case isZero:
+		holders, err := streamsOf(ctx, js, covers)
+		if err != nil {
+			return nil, fmt.Errorf("looking for the stream that holds %v: %w", covers, err)
+		}
+		switch {
+		case len(holders) > 1:
+			return nil, fmt.Errorf("the subjects %v are spread over the streams %v: one must hold them all; "+
+				"name it with Stream", covers, holders)
+		case len(holders) == 1:
+			name = holders[0]
+		case bind:
+			return nil, fmt.Errorf("no stream holds %v, and Bind forbids to make one: create it", covers)
+		}
+	}
+	if name != "" {
+		stream, err := js.Stream(ctx, name)
+		switch {
+		case err == nil:
+			if !bind {
+				err = checkStream(&stream.CachedInfo().Config, covers)
+			}
+			if err != nil {
+				return nil, err
+			}
+			return stream, nil
+		case !errors.Is(err, jetstream.ErrStreamNotFound):
+			return nil, fmt.Errorf("looking up stream %q: %w", name, err)
+		case bind:
+			return nil, fmt.Errorf("stream %q does not exist, and Bind forbids to make it: create it", name)
+		}
+	}
+	cfg := want
+	if isZero {
+		cfg = StreamConfig(root)
+	}
+	cfg.Name = name
+	setDefault(&cfg.Name, StreamName(root))
+	if len(cfg.Subjects) == 0 {
+		cfg.Subjects = []string{root}
+	}
+	if err := checkStream(&cfg, covers); err != nil {
+		return nil, err
+	}
+	stream, err := js.CreateStream(ctx, cfg)
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		// Somebody was faster, with other settings.
+		if stream, err = js.Stream(ctx, cfg.Name); err == nil {
+			err = checkStream(&stream.CachedInfo().Config, covers)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("making stream %q for %v: %w", cfg.Name, cfg.Subjects, err)
+	}
+	return stream, nil
+}
+
+// streamsOf names the streams that hold any of subjects.
+func streamsOf(ctx context.Context, js jetstream.JetStream, subjects []string) ([]string, error) {
+	var names []string
+	for _, subject := range subjects {
+		lister := js.StreamNames(ctx, jetstream.WithStreamListSubject(subject))
+		for name := range lister.Name() {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+		if err := lister.Err(); err != nil {
+			return nil, err
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// checkStream refuses a stream that does not hold all of covers, or from which messages can vanish before
+// they are settled, or that no publisher gets an answer from.
+func checkStream(cfg *jetstream.StreamConfig, covers []string) error {
+	refuse := func(field string, is, want any) error {
+		return fmt.Errorf("stream %q cannot be used: its %s is %v, and should be %v; change it, name another "+
+			"stream with Stream, or use it as it is with Bind", cfg.Name, field, is, want)
+	}
+	switch {
+	case cfg.Mirror != nil:
+		return refuse("mirror", cfg.Mirror.Name, "unset")
+	case cfg.Sealed:
+		return refuse("sealed", true, false)
+	case cfg.NoAck:
+		return refuse("no_ack", true, false)
+	case cfg.SubjectTransform != nil:
+		return refuse("subject_transform", cfg.SubjectTransform.Source+" → "+cfg.SubjectTransform.Destination, "unset")
+	case cfg.Retention != jetstream.LimitsPolicy:
+		return refuse("retention", cfg.Retention, jetstream.LimitsPolicy)
+	}
+	for _, subject := range covers {
+		if !slices.ContainsFunc(cfg.Subjects, func(s string) bool { return matches(s, subject) }) {
+			return refuse("subjects", cfg.Subjects, fmt.Sprintf("such that they hold %s", subject))
+		}
+	}
+	return nil
+}
+
+// matches reports whether every subject that subject stands for also matches pattern.
+func matches(pattern, subject string) bool {
+	for {
+		p, pattern2, pmore := strings.Cut(pattern, ".")
+		s, subject2, smore := strings.Cut(subject, ".")
+		switch {
+		case p == ">":
+			return true
+		case s == ">" || p != "*" && p != s:
+			return false
+		case pmore != smore:
+			return false
+		case !pmore:
+			return true
+		}
+		pattern, subject = pattern2, subject2
+	}
+}

@@ -1,0 +1,15 @@
+package natstest
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// Main is for a package's TestMain: it becomes one of the children if the test binary was started
+// as such (see [Child]), else it runs the tests and then fails if any goroutine is left. Nothing is
+// ignored: what [Start], [StartCluster] and clients start is gone at the test's cleanup.
+func Main(m *testing.M, children map[string]func()) {
+	RunChild(children)
+	goleak.VerifyTestMain(m)
+}

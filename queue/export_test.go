@@ -1,0 +1,15 @@
+package queue
+
+// Records is the number of requests that the tracker holds memory for.
+func (t *Tracker[request]) Records() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.records)
+}
+
+// States is the number of requests that the queue holds memory for.
+func (q *Queue[request]) States() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.states)
+}
