@@ -52,6 +52,11 @@ type Config struct {
 	// Owner is kept in the durable's metadata; a durable whose metadata has another value for one of
 	// its keys belongs to somebody else and is refused.
 	Owner map[string]string
+	// Metadata is kept in the durable's metadata for whoever looks there; it is not compared.
+	Metadata map[string]string
+	// InactiveThreshold lets the server delete the durable when nobody has used it for that long.
+	// Default: 0, never. It matters when the durable is made.
+	InactiveThreshold time.Duration
 	// HoldLimit is how long one message may be held before it is given back, however alive its work
 	// looks. Default: 0, no limit.
 	HoldLimit time.Duration
@@ -89,6 +94,7 @@ func (c *Config) complete() error {
 	if len(c.Covers) == 0 {
 		c.Covers = c.Subjects
 	}
+	setDefault(&c.Root, c.Covers[0])
 	setDefault(&c.AckWait, DefaultAckWait)
 	setDefault(&c.MaxAckPending, DefaultMaxAckPending)
 	setDefault(&c.StartTimeout, DefaultStartTimeout)

@@ -92,6 +92,7 @@ func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Consumer, e
 	if err := c.provision(ctx); err != nil {
 		return nil, fmt.Errorf("consumer %q: %w", cfg.Durable, err)
 	}
+	c.pull.limit = c.durable.MaxAckPending
 	c.log = cfg.Logger.With("stream", c.stream, "durable", c.durable.Durable)
 	return c, nil
 }
@@ -104,7 +105,6 @@ func (c *Consumer) Start(h Handler) error {
 		return fmt.Errorf("consumer %q: it was started before", c.cfg.Durable)
 	}
 	c.started, c.handler = true, h
-	c.pull.limit = c.durable.MaxAckPending
 	c.mu.Unlock()
 
 	var err error

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -19,8 +20,12 @@ func (c *Consumer) wantedDurable() jetstream.ConsumerConfig {
 		AckWait:       c.cfg.AckWait,
 		MaxAckPending: c.cfg.MaxAckPending,
 		MaxDeliver:    -1, // a message handed out too often would be lost without a trace
-		Metadata:      c.cfg.Owner,
+		Metadata:      map[string]string{},
+
+		InactiveThreshold: c.cfg.InactiveThreshold,
 	}
+	maps.Copy(cfg.Metadata, c.cfg.Metadata)
+	maps.Copy(cfg.Metadata, c.cfg.Owner)
 	if len(c.cfg.Subjects) == 1 {
 		cfg.FilterSubject = c.cfg.Subjects[0]
 	} else {
@@ -93,15 +98,13 @@ func (c *Consumer) checkDurable(ctx context.Context, info *jetstream.ConsumerInf
 	}
 	update := *is
 	update.AckWait, update.MaxAckPending = want.AckWait, want.MaxAckPending
-	update.Metadata = map[string]string{}
-	for key, value := range is.Metadata {
-		update.Metadata[key] = value
+	update.Metadata = maps.Clone(is.Metadata)
+	if update.Metadata == nil {
+		update.Metadata = map[string]string{}
 	}
-	changed := update.AckWait != is.AckWait || update.MaxAckPending != is.MaxAckPending
-	for key, value := range c.cfg.Owner {
-		changed = changed || is.Metadata[key] != value
-		update.Metadata[key] = value
-	}
+	maps.Copy(update.Metadata, want.Metadata)
+	changed := update.AckWait != is.AckWait || update.MaxAckPending != is.MaxAckPending ||
+		!maps.Equal(update.Metadata, is.Metadata)
 	if !changed {
 		return info, nil
 	}

@@ -3,6 +3,7 @@ package consumer
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Counts are what a Consumer has counted since it was opened.
@@ -65,6 +66,20 @@ func (c *Consumer) Stream() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.stream
+}
+
+// AckWait is how long the server waits for a heartbeat or verdict before it hands a message out again.
+func (c *Consumer) AckWait() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ackWait()
+}
+
+// MaxAckPending is how many messages may be unsettled at once, over all replicas.
+func (c *Consumer) MaxAckPending() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.durable.MaxAckPending
 }
 
 // Healthy returns nil while the Consumer is consuming, and otherwise what is wrong.

@@ -9,15 +9,13 @@ import (
 // Message is one message that this replica holds. The [Handler] that was given it decides it with Ack,
 // Term or GiveBack, once; further calls do nothing. Its methods may be called from any goroutine.
 type Message struct {
-	// Owner is for the Handler's use.
-	Owner any
-
 	consumer *Consumer
 	msg      *nats.Msg // nil once its content was dropped
 	seq      uint64
 	stored   int64 // Unix nanoseconds
 
 	// Below: under consumer.mu.
+	owner      any
 	reply      string // of the newest copy
 	cseq       uint64 // of the newest copy
 	deliveries uint64 // of the newest copy
@@ -122,6 +120,28 @@ func (m *Message) Sequence() uint64 { return m.seq }
 
 // Stored is when the stream stored it.
 func (m *Message) Stored() time.Time { return time.Unix(0, m.stored) }
+
+// Received is when this replica received the first copy of it that it still holds.
+func (m *Message) Received() time.Time { return m.consumer.began.Add(m.first) }
+
+// Own attaches owner to the message, for Handler.Ended to find it with Owner. It reports false, and does
+// nothing, when the message has ended already: then it is not worth any work.
+func (m *Message) Own(owner any) bool {
+	m.consumer.mu.Lock()
+	defer m.consumer.mu.Unlock()
+	if m.state == ended {
+		return false
+	}
+	m.owner = owner
+	return true
+}
+
+// Owner is what was attached to the message with Own, nil if nothing was.
+func (m *Message) Owner() any {
+	m.consumer.mu.Lock()
+	defer m.consumer.mu.Unlock()
+	return m.owner
+}
 
 // Deliveries is how often it was handed out so far, to any replica.
 func (m *Message) Deliveries() uint64 {

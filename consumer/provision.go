@@ -35,7 +35,7 @@ func Retry(ctx context.Context, try func(ctx context.Context) error) error {
 		tctx, cancel := context.WithTimeout(ctx, once)
 		err := try(tctx)
 		cancel()
-		if err == nil || !transient(err) {
+		if err == nil || !Transient(err) {
 			return err
 		}
 		timer := time.NewTimer(wait)
@@ -49,8 +49,9 @@ func Retry(ctx context.Context, try func(ctx context.Context) error) error {
 	}
 }
 
-// transient reports whether err may go away by itself.
-func transient(err error) bool {
+// Transient reports whether err may go away by itself: a server that cannot be reached, a cluster without a
+// leader.
+func Transient(err error) bool {
 	for _, e := range []error{
 		nats.ErrNoResponders, nats.ErrTimeout, nats.ErrDisconnected, nats.ErrConnectionReconnecting,
 		nats.ErrReconnectBufExceeded, nats.ErrNoServers, context.DeadlineExceeded, nats.ErrStaleConnection,

@@ -40,8 +40,8 @@ func (p *pull) wanted(held int) bool {
 	return !p.paused && room > 0 && (p.asked == 0 || room*4 >= p.limit)
 }
 
-// SetLimit changes how many messages are held at most; it starts as MaxAckPending and cannot exceed it.
-// With 0 nothing is asked for; what was asked for before may still arrive.
+// SetLimit changes how many messages are held at most; it starts as MaxAckPending and cannot exceed it. It
+// may be called before Start. With 0 nothing is asked for; what was asked for before may still arrive.
 func (c *Consumer) SetLimit(n int) {
 	c.mu.Lock()
 	c.pull.limit = min(max(n, 0), c.durable.MaxAckPending)

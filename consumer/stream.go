@@ -58,78 +58,90 @@ func Escape(s, also string) string {
 
 // provisionStream finds the stream to consume or makes it.
 func (c *Consumer) provisionStream(ctx context.Context) (jetstream.Stream, error) {
-	return ProvisionStream(ctx, c.js, c.cfg.Stream, c.cfg.Root, c.cfg.Covers, c.cfg.Bind)
+	return ProvisionStream(ctx, c.js, TopicStream(c.cfg.Stream, c.cfg.Root, c.cfg.Covers, c.cfg.Bind))
 }
 
-// ProvisionStream returns the stream that holds all of covers. If want is not zero it is the stream of that
-// name (by default [StreamName]), made as want says if it does not exist; otherwise it is the one stream
-// that holds any of covers; and if none does, one made by [StreamConfig] for root. An existing stream is not
-// changed; unless bind is set, one that does not hold all of covers or could lose messages is refused
-// with an error that names the field. With bind nothing is made.
-func ProvisionStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, root string,
-	covers []string, bind bool,
-) (jetstream.Stream, error) {
-	if root == "" {
-		root = covers[0]
+// TopicStream is the stream wanted for a subject tree of which covers are to be held: cfg, with its Name and
+// Subjects filled in if it lacks them, or if cfg is zero whichever stream holds them, else one made by
+// [StreamConfig].
+func TopicStream(cfg jetstream.StreamConfig, root string, covers []string, bind bool) StreamWant {
+	w := StreamWant{Covers: covers, Bind: bind, Make: cfg}
+	if reflect.ValueOf(cfg).IsZero() {
+		w.Make = StreamConfig(root)
+		return w
 	}
-	isZero := reflect.ValueOf(want).IsZero()
-	name := want.Name
-	switch {
-	case !isZero && name == "":
-		name = StreamName(root)
-	case isZero:
-		holders, err := streamsOf(ctx, js, covers)
+	setDefault(&w.Make.Name, StreamName(root))
+	if len(w.Make.Subjects) == 0 {
+		w.Make.Subjects = []string{root}
+	}
+	w.Name = w.Make.Name
+	return w
+}
+
+// StreamWant says which stream is wanted.
+type StreamWant struct {
+	// Name is the stream's name. Default: whichever holds any of Covers.
+	Name string
+	// Covers are the subjects it must hold, all of them.
+	Covers []string
+	// Make is the stream that is made if there is none.
+	Make jetstream.StreamConfig
+	// Bind takes the stream as it is and makes none.
+	Bind bool
+}
+
+// ProvisionStream returns the stream that w wants, and makes it if there is none. An existing stream is
+// never changed; one that does not hold all that is wanted, or from which messages can vanish before they
+// are settled, is refused with an error that names the field.
+func ProvisionStream(ctx context.Context, js jetstream.JetStream, w StreamWant) (jetstream.Stream, error) {
+	name := w.Name
+	if name == "" {
+		holders, err := streamsOf(ctx, js, w.Covers)
 		if err != nil {
-			return nil, fmt.Errorf("looking for the stream that holds %v: %w", covers, err)
+			return nil, fmt.Errorf("looking for the stream that holds %v: %w", w.Covers, err)
 		}
-		switch {
-		case len(holders) > 1:
+		if len(holders) > 1 {
 			return nil, fmt.Errorf("the subjects %v are spread over the streams %v: one must hold them all; "+
-				"name it with Stream", covers, holders)
-		case len(holders) == 1:
+				"name it with Stream", w.Covers, holders)
+		}
+		if len(holders) == 1 {
 			name = holders[0]
-		case bind:
-			return nil, fmt.Errorf("no stream holds %v, and Bind forbids to make one: create it", covers)
+		} else if w.Bind {
+			return nil, fmt.Errorf("no stream holds %v, and Bind forbids to make one: create it", w.Covers)
 		}
 	}
 	if name != "" {
-		stream, err := js.Stream(ctx, name)
-		switch {
-		case err == nil:
-			if !bind {
-				err = checkStream(&stream.CachedInfo().Config, covers)
-			}
-			if err != nil {
-				return nil, err
-			}
-			return stream, nil
-		case !errors.Is(err, jetstream.ErrStreamNotFound):
-			return nil, fmt.Errorf("looking up stream %q: %w", name, err)
-		case bind:
+		stream, err := existingStream(ctx, js, name, w)
+		if !errors.Is(err, jetstream.ErrStreamNotFound) {
+			return stream, err
+		}
+		if w.Bind {
 			return nil, fmt.Errorf("stream %q does not exist, and Bind forbids to make it: create it", name)
 		}
 	}
-	cfg := want
-	if isZero {
-		cfg = StreamConfig(root)
-	}
-	cfg.Name = name
-	setDefault(&cfg.Name, StreamName(root))
-	if len(cfg.Subjects) == 0 {
-		cfg.Subjects = []string{root}
-	}
-	if err := checkStream(&cfg, covers); err != nil {
+	if err := checkStream(&w.Make, w.Covers); err != nil {
 		return nil, err
 	}
-	stream, err := js.CreateStream(ctx, cfg)
+	stream, err := js.CreateStream(ctx, w.Make)
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		// Somebody was faster, with other settings.
-		if stream, err = js.Stream(ctx, cfg.Name); err == nil {
-			err = checkStream(&stream.CachedInfo().Config, covers)
-		}
+		return existingStream(ctx, js, w.Make.Name, w) // somebody was faster, with other settings
 	}
 	if err != nil {
-		return nil, fmt.Errorf("making stream %q for %v: %w", cfg.Name, cfg.Subjects, err)
+		return nil, fmt.Errorf("making stream %q for %v: %w", w.Make.Name, w.Make.Subjects, err)
+	}
+	return stream, nil
+}
+
+// existingStream looks a stream up and checks it.
+func existingStream(ctx context.Context, js jetstream.JetStream, name string, w StreamWant) (jetstream.Stream, error) {
+	stream, err := js.Stream(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("looking up stream %q: %w", name, err)
+	}
+	if !w.Bind {
+		if err := checkStream(&stream.CachedInfo().Config, w.Covers); err != nil {
+			return nil, err
+		}
 	}
 	return stream, nil
 }

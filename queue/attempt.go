@@ -10,7 +10,7 @@ import (
 // Attempt is one run of the reconcile function on one request, from [Tracker.Begin] to [Attempt.End].
 type Attempt[request comparable] struct {
 	tracker *Tracker[request]
-	record  *record[request] // nil: nothing was owed when it began
+	record  *record[request]
 	req     request
 	tick    uint64
 	owed    int
@@ -22,17 +22,17 @@ type Attempt[request comparable] struct {
 func (t *Tracker[request]) Begin(req request) Attempt[request] {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.began++
-	t.running++
-	t.lastBegan = t.now()
-	a := Attempt[request]{tracker: t, req: req, tick: t.next()}
-	if r := t.records[req]; r != nil {
-		r.running++
-		r.begun = a.tick
-		t.passed = max(t.passed, r.pushTick)
-		r.pushTick, r.pushes = 0, 0
-		a.record, a.owed, a.fails = r, r.owed, r.failures
+	if t.began++; t.began == 1 {
+		close(t.attempted)
 	}
+	t.running++
+	t.active = t.now()
+	r := t.record(req)
+	a := Attempt[request]{tracker: t, record: r, req: req, tick: t.next(), owed: r.owed, fails: r.failures}
+	r.running++
+	r.begun = a.tick
+	t.passed = max(t.passed, r.pushTick)
+	r.pushTick, r.pushes = 0, 0
 	return a
 }
 
@@ -50,9 +50,6 @@ func (a *Attempt[request]) Number() int { return a.fails + 1 }
 // the tracker's lock meanwhile: the body of the loop must be short and must not call the tracker.
 func (a *Attempt[request]) Covered() iter.Seq[Message[request]] {
 	return func(yield func(Message[request]) bool) {
-		if a.record == nil {
-			return
-		}
 		a.tracker.mu.Lock()
 		defer a.tracker.mu.Unlock()
 		for l := a.record.first; l != nil && l.tick < a.tick; l = l.next {
@@ -85,11 +82,8 @@ func (a *Attempt[request]) End(o Outcome, err error) {
 	)
 	t, r := a.tracker, a.record
 	t.mu.Lock()
+	t.active = t.now()
 	t.running--
-	if r == nil {
-		t.mu.Unlock()
-		return
-	}
 	r.running--
 	switch o {
 	case Success:
@@ -118,9 +112,9 @@ func (a *Attempt[request]) End(o Outcome, err error) {
 			}
 		}
 	}
-	if r.owed > 0 && r.running == 0 && r.pushTick == 0 {
-		// The engine is expected to try again.
-		r.wait(t.now(), t.next())
+	if r.owed > 0 && r.running == 0 {
+		// From now on the engine is expected to try again.
+		r.pushed, r.pushTick = t.active, t.next()
 	}
 	t.release(r)
 	for i := range settled {
@@ -207,6 +201,7 @@ func Run[request comparable, result any](ctx context.Context, a Attempt[request]
 		panic(p)
 	}()
 	res, err = fn(ctx, a.req)
+	o = policy(res, err)
 	returned = true
-	return res, end(policy(res, err), err), err
+	return res, end(o, err), err
 }

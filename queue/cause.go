@@ -11,10 +11,12 @@ const (
 	Event
 	// Owed: a source that uses the Tracker pushed it, for a message that owes it.
 	Owed
+	// Requeue: an attempt on it asked for another one after a while. It comes with what caused that one.
+	Requeue
 )
 
-// resync reports whether only the resync asks for the attempt.
-func (c Cause) resync() bool { return c == Resync }
+// resync reports whether the attempt gives way to those that events ask for.
+func (c Cause) resync() bool { return c&^Requeue == Resync }
 
 func (c Cause) String() string {
 	switch {
@@ -22,9 +24,11 @@ func (c Cause) String() string {
 		return "message"
 	case c&Event != 0:
 		return "event"
+	case c&Requeue != 0:
+		return "requeue"
 	case c&Resync != 0:
 		return "resync"
 	default:
-		return "retry"
+		return "unknown"
 	}
 }

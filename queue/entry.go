@@ -189,17 +189,9 @@ func (e *Entry[request]) forget(t *Tracker[request]) bool {
 	return true
 }
 
-// Waiting reports whether e owes a request on which no attempt that covers e is running: the attempts
-// that run now cannot settle it.
-func (e *Entry[request]) Waiting() bool {
-	if e.group == nil {
-		return false
-	}
-	e.group.tracker.mu.Lock()
-	defer e.group.tracker.mu.Unlock()
-	if e.state != entryOwed {
-		return false
-	}
+// waiting reports whether e owes a request on which no attempt that covers e is running: the attempts that
+// run now cannot settle it. The caller holds mu.
+func (e *Entry[request]) waiting() bool {
 	for l := range e.links {
 		// Of attempts that overlap only the latest is looked at: at worst e waits for one that
 		// does not cover it.

@@ -13,3 +13,13 @@ func (q *Queue[request]) States() int {
 	defer q.mu.Unlock()
 	return len(q.states)
 }
+
+// Waiting reports whether the attempts that run now cannot settle e.
+func (e *Entry[request]) Waiting() bool {
+	if e.group == nil {
+		return false
+	}
+	e.group.tracker.mu.Lock()
+	defer e.group.tracker.mu.Unlock()
+	return e.state == entryOwed && e.waiting()
+}

@@ -88,3 +88,19 @@ func (g *Group[request]) Stop() {
 	}
 	g.tracker.mu.Unlock()
 }
+
+// Abandon forgets e, if that is right once the group was stopped: when no attempt that runs now can settle
+// it, or, with all, even then. It reports whether e was forgotten, or never registered; what was settled
+// meanwhile was not.
+func (g *Group[request]) Abandon(e *Entry[request], all bool) bool {
+	g.tracker.mu.Lock()
+	defer g.tracker.mu.Unlock()
+	switch {
+	case e.state == entryNew:
+		return true
+	case e.state == entryOwed && (all || e.waiting()):
+		return e.forget(g.tracker)
+	default:
+		return false
+	}
+}

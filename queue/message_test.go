@@ -1,8 +1,10 @@
 package queue_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -92,4 +94,10 @@ func equal[T comparable](tb failer, what string, got, want T) {
 	if got != want {
 		tb.Fatalf("%s is %v, want %v", what, got, want)
 	}
+}
+
+// exits is a reconcile function that ends its goroutine, as t.FailNow does.
+func exits(context.Context, string) (int, error) {
+	runtime.Goexit()
+	return 0, nil
 }

@@ -9,27 +9,35 @@ const resyncTurn = 8
 // Touch).
 type order[request comparable] struct {
 	queue  *Queue[request]
-	events line[request]
-	resync line[request]
+	events line[place[request]]
+	resync line[place[request]]
 	pops   int
+	places uint64 // given away so far
 	n      int
+}
+
+// place is one request's place in a line. It is passed over when the request has left it.
+type place[request comparable] struct {
+	req    request
+	number uint64
 }
 
 // Push adds a request that is not queued.
 func (o *order[request]) Push(req request) {
 	o.n++
-	if o.queue.line(req) {
-		o.resync.push(req)
+	o.places++
+	if o.queue.join(req, o.places) {
+		o.resync.push(place[request]{req, o.places})
 	} else {
-		o.events.push(req)
+		o.events.push(place[request]{req, o.places})
 	}
 }
 
-// Touch is called when a queued request is added again: it may have become an event request. The place
-// it leaves in the resync line is passed over later.
+// Touch is called when a queued request is added again: it may have become an event request.
 func (o *order[request]) Touch(req request) {
-	if o.queue.promote(req) {
-		o.events.push(req)
+	if o.queue.promote(req, o.places+1) {
+		o.places++
+		o.events.push(place[request]{req, o.places})
 	}
 }
 
@@ -47,9 +55,9 @@ func (o *order[request]) Pop() request {
 		if l.len() == 0 {
 			l = second
 		}
-		if req := l.pop(); o.queue.pop(req, l == &o.resync) {
+		if p := l.pop(); o.queue.leave(p.req, p.number) {
 			o.n--
-			return req
+			return p.req
 		}
 	}
 }

@@ -12,16 +12,22 @@ func (r *record[request]) wait(now time.Duration, tick uint64) {
 	}
 }
 
+// Lost is a message that was given up because no attempt begins on one of its requests.
+type Lost[request comparable] struct {
+	Message Message[request]
+	Request request
+}
+
 // Overdue finds the requests of the group on which no attempt has begun for bound since they were
-// pushed, though the engine had the chance: it began none at all for that long and runs none, or it
-// began one on a request that was pushed later. An engine drops requests like that when it does not
+// pushed, though the engine had the chance: it runs none and neither began nor ended one for that long,
+// or it began one on a request that was pushed later. An engine drops requests like that when it does not
 // retry an error, when its queue was replaced, or when it runs no workers.
 //
 // again are those to be pushed again. What owes a request that was pushed three times over is forgotten
 // and returned in lost, to be given back. After failed attempts the bound is longer, since engines back
 // off: it doubles with each, up to 64 times. An engine that says which requests it holds (see
 // [Tracker.SetQueued]) is believed.
-func (g *Group[request]) Overdue(bound time.Duration) (again []request, lost []Message[request]) {
+func (g *Group[request]) Overdue(bound time.Duration) (again []request, lost []Lost[request]) {
 	t := g.tracker
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -29,7 +35,7 @@ func (g *Group[request]) Overdue(bound time.Duration) (again []request, lost []M
 	if g.stopped != 0 {
 		return nil, nil
 	}
-	stalled := t.running == 0 && now-t.lastBegan > bound
+	stalled := t.running == 0 && now-t.active > bound
 	for _, r := range t.records {
 		if r.running > 0 || r.pushTick == 0 || now-r.pushed <= bound<<min(r.failures, 6) {
 			continue
@@ -56,7 +62,7 @@ func (g *Group[request]) Overdue(bound time.Duration) (again []request, lost []M
 		for l, next := r.first, (*link[request])(nil); l != nil; l = next {
 			next = l.next
 			if l.entry.group == g && l.entry.forget(t) {
-				lost = append(lost, l.entry.msg)
+				lost = append(lost, Lost[request]{l.entry.msg, r.req})
 			}
 		}
 	}

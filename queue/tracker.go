@@ -16,17 +16,23 @@ type Tracker[request comparable] struct {
 
 	mu      sync.Mutex
 	records map[request]*record[request]
+	peak    int // the most records since the map was made
 	owing   int // records that something owes
 	tick    uint64
 
-	began     uint64        // attempts begun so far
-	lastBegan time.Duration // when the last one began
-	running   int           // attempts running now
-	passed    uint64        // the latest push whose request has begun since
+	began   uint64        // attempts begun so far
+	active  time.Duration // when one last began or ended
+	running int           // attempts running now
+	passed  uint64        // the latest push whose request has begun since
+
+	attempted chan struct{} // closed when the first attempt begins
 
 	observe Observer[request]
 	queued  func(request) bool
 }
+
+// burst is the number of requests above which a map is made anew once it is empty.
+const burst = 4096
 
 // record is what is known of one request while something owes it or an attempt runs on it.
 type record[request comparable] struct {
@@ -34,7 +40,7 @@ type record[request comparable] struct {
 	first, last *link[request] // the messages that owe req, oldest first
 	owed        int            // how many they are
 
-	running int    // attempts running on req that began with a record
+	running int    // attempts running on req
 	begun   uint64 // tick of the latest of them
 
 	pushed   time.Duration // when a source last pushed req; the attempt it waits for has not begun yet
@@ -66,7 +72,7 @@ const (
 
 // NewTracker returns a Tracker in which nothing is owed.
 func NewTracker[request comparable]() *Tracker[request] {
-	return &Tracker[request]{start: time.Now(), records: map[request]*record[request]{}}
+	return &Tracker[request]{start: time.Now(), records: map[request]*record[request]{}, attempted: make(chan struct{})}
 }
 
 // SetQueued tells the tracker how to find out whether the engine still holds a request (queued,
@@ -77,6 +83,9 @@ func (t *Tracker[request]) SetQueued(queued func(request) bool) {
 	t.queued = queued
 	t.mu.Unlock()
 }
+
+// Attempted is closed when the first attempt begins: there is an engine that works.
+func (t *Tracker[request]) Attempted() <-chan struct{} { return t.attempted }
 
 // Began is the number of attempts that have begun so far.
 func (t *Tracker[request]) Began() uint64 {
@@ -99,6 +108,7 @@ func (t *Tracker[request]) record(req request) *record[request] {
 	if r == nil {
 		r = &record[request]{req: req}
 		t.records[req] = r
+		t.peak = max(t.peak, len(t.records))
 	}
 	return r
 }
@@ -107,6 +117,10 @@ func (t *Tracker[request]) record(req request) *record[request] {
 func (t *Tracker[request]) release(r *record[request]) {
 	if r.owed == 0 && r.running == 0 {
 		delete(t.records, r.req)
+		if len(t.records) == 0 && t.peak > burst {
+			// A map keeps its size for ever; a burst's memory goes back.
+			t.records, t.peak = map[request]*record[request]{}, 0
+		}
 	}
 }
 

@@ -251,6 +251,24 @@ func TestTracker_KeepsTheAccountOfAModel(t *testing.T) {
 					g.stopped = true
 				}
 			},
+			"abandon": func(t *rapid.T) {
+				e := anyMessage(t)
+				if !e.group.stopped {
+					t.Skip("its group is not stopped")
+				}
+				all := rapid.Bool().Draw(t, "all")
+				uncovered, idle := m.waits(e)
+				switch abandoned := e.group.Abandon(&e.Entry, all); {
+				case abandoned && !e.owed:
+					t.Fatalf("%s was not owed any more, and yet it was abandoned", e.name)
+				case abandoned && !all && !uncovered:
+					t.Fatalf("%s was abandoned while attempts that cover all of it run", e.name)
+				case !abandoned && e.owed && (all || idle):
+					t.Fatalf("%s was not abandoned", e.name)
+				default:
+					e.owed = e.owed && !abandoned
+				}
+			},
 			"": func(t *rapid.T) { m.check(t, tracker) },
 		})
 

@@ -63,13 +63,15 @@ func wantSpanAttributes(t *testing.T, s tracetest.SpanStub, want ...attribute.Ke
 	got := attribute.NewSet(s.Attributes...)
 	for _, w := range want {
 		if v, ok := got.Value(w.Key); !ok || v != w.Value {
-			t.Errorf("%s is %q, want %q", w.Key, v.Emit(), w.Value.Emit())
+			t.Errorf("%s is %q, want %q", w.Key, v.String(), w.Value.String())
 		}
 	}
 }
 
 // registerObserved registers messages on topics of these names; one without a name is not sampled.
-func registerObserved(t *testing.T, tracker *queue.Tracker[string], req string, topics ...string) []*observedMessage {
+func registerObserved(
+	t *testing.T, tracker *queue.Tracker[string], req string, topics ...string,
+) []*observedMessage {
 	t.Helper()
 	group := tracker.NewGroup(queue.GroupOptions{})
 	messages := make([]*observedMessage, len(topics))
@@ -107,7 +109,10 @@ func TestObserveSpansAnAttempt(t *testing.T) {
 	if failed.Status.Code != codes.Error || len(failed.Events) != 1 {
 		t.Errorf("status %v, events %v", failed.Status, failed.Events)
 	}
-	wantSpanAttributes(t, failed, attribute.String("jsource.outcome", "failed"), attribute.Int("jsource.attempt", 1))
+	wantSpanAttributes(t, failed,
+		attribute.String("jsource.outcome", "failed"),
+		attribute.Int("jsource.attempt", 1),
+	)
 
 	spans.Reset()
 	fail = nil
@@ -135,7 +140,8 @@ func TestObserveSpansAnAttempt(t *testing.T) {
 	}
 	for _, topic := range []string{"old", "new"} {
 		d := spanNamed(t, spans, "process "+topic)
-		if len(d.Links) != 2 || !d.Links[0].SpanContext.Equal(failed.SpanContext) || !d.Links[1].SpanContext.Equal(s.SpanContext) {
+		if len(d.Links) != 2 || !d.Links[0].SpanContext.Equal(failed.SpanContext) ||
+			!d.Links[1].SpanContext.Equal(s.SpanContext) {
 			t.Errorf("delivery %s has links %v, want those to both attempts", topic, d.Links)
 		}
 	}

@@ -17,7 +17,9 @@ type Reconciler[request any] interface {
 type Func[request any] func(context.Context, request) (Result, error)
 
 // Reconcile calls f.
-func (f Func[request]) Reconcile(ctx context.Context, req request) (Result, error) { return f(ctx, req) }
+func (f Func[request]) Reconcile(ctx context.Context, req request) (Result, error) {
+	return f(ctx, req)
+}
 
 // Result says what is to follow an attempt that returned no error. With an error it is ignored.
 type Result struct {

@@ -25,8 +25,8 @@
 // such messages has none either. Their contexts carry the publisher's trace all the same, so that
 // whatever is published onwards stays in it.
 //
-// With no tracer provider set up (see [Enabled]) every function here returns at once and allocates
-// nothing. A provider that is set later is noticed.
+// With no tracer provider set up (see [Enabled]) there are no spans, and nothing here allocates memory;
+// [Inject] still passes on a trace that the context is in. A provider that is set later is noticed.
 //
 // # Attributes
 //

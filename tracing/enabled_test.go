@@ -55,11 +55,13 @@ func TestDisabledAllocatesNothing(t *testing.T) {
 		name     string
 		provider trace.TracerProvider
 	}{
-		{"unset", otel.GetTracerProvider()},
+		{"unset", nil},
 		{"noop", noop.NewTracerProvider()},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			setProvider(t, tc.provider)
+			if tc.provider != nil {
+				setProvider(t, tc.provider)
+			}
 			ctx := context.Background()
 			received, _ := traceparent(true)
 			own := map[string][]string{"Nats-Msg-Id": {"1"}}

@@ -1,6 +1,7 @@
 package tracing_test
 
 import (
+	"os"
 	"testing"
 
 	"go.opentelemetry.io/otel"
@@ -10,6 +11,15 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 )
+
+// The first propagator that is set becomes, for ever, what the one that stands in for it does. One that
+// does nothing leaves that as if none had been set, so that tests can set others and go back.
+func TestMain(m *testing.M) {
+	unset := otel.GetTextMapPropagator()
+	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator())
+	otel.SetTextMapPropagator(unset)
+	os.Exit(m.Run())
+}
 
 // record sets a provider that keeps every span that ends, until the test does.
 func record(t testing.TB, opts ...sdktrace.TracerProviderOption) *tracetest.InMemoryExporter {
@@ -54,7 +64,7 @@ func wantAttributes(t testing.TB, s tracetest.SpanStub, want ...attribute.KeyVal
 	got := attribute.NewSet(s.Attributes...)
 	for _, w := range want {
 		if v, ok := got.Value(w.Key); !ok || v != w.Value {
-			t.Errorf("%s: %s is %q, want %q", s.Name, w.Key, v.Emit(), w.Value.Emit())
+			t.Errorf("%s: %s is %q, want %q", s.Name, w.Key, v.String(), w.Value.String())
 		}
 	}
 }
@@ -63,7 +73,7 @@ func wantNoAttribute(t testing.TB, s tracetest.SpanStub, key attribute.Key) {
 	t.Helper()
 	set := attribute.NewSet(s.Attributes...)
 	if v, ok := set.Value(key); ok {
-		t.Errorf("%s: %s is %q, want none", s.Name, key, v.Emit())
+		t.Errorf("%s: %s is %q, want none", s.Name, key, v.String())
 	}
 }
 

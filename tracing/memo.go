@@ -13,34 +13,31 @@ type memo[global, value any] struct {
 }
 
 type memoized[global, value any] struct {
-	of    global
-	value value
+	of         global
+	comparable bool // of == another does not panic, whatever the other is
+	value      value
 }
 
 // get returns what work makes of g. When several goroutines see a new global at once, each works it out.
 func (m *memo[global, value]) get(g global, work func(global) value) value {
-	if last := m.last.Load(); last != nil && same(last.of, g) {
+	if last := m.last.Load(); last != nil && last.from(g) {
 		return last.value
 	}
 	v := work(g)
-	m.last.Store(&memoized[global, value]{of: g, value: v})
+	m.last.Store(&memoized[global, value]{of: g, comparable: reflect.ValueOf(g).Comparable(), value: v})
 	return v
 }
 
-// same reports whether a and b are the same thing. It does not panic on what == panics on, and compares
-// slices by where they are: OpenTelemetry's composite propagator is a slice.
-func same(a, b any) bool {
-	t := reflect.TypeOf(a)
-	if t != reflect.TypeOf(b) {
+// from reports whether m was worked out from g. A slice, which OpenTelemetry's composite propagator is, is
+// known by where it lies. What cannot be compared is never recognized.
+func (m *memoized[global, value]) from(g global) bool {
+	if m.comparable {
+		return any(m.of) == any(g)
+	}
+	t := reflect.TypeOf(m.of)
+	if t.Kind() != reflect.Slice || t != reflect.TypeOf(g) {
 		return false
 	}
-	if t == nil {
-		return true
-	}
-	va := reflect.ValueOf(a)
-	if t.Kind() == reflect.Slice {
-		vb := reflect.ValueOf(b)
-		return va.Pointer() == vb.Pointer() && va.Len() == vb.Len()
-	}
-	return va.Comparable() && a == b
+	a, b := reflect.ValueOf(m.of), reflect.ValueOf(g)
+	return a.Pointer() == b.Pointer() && a.Len() == b.Len()
 }

@@ -17,16 +17,18 @@ var propagators memo[propagation.TextMapPropagator, propagation.TextMapPropagato
 
 // propagator is what otel.SetTextMapPropagator set, or W3C's if it set nothing that writes a header.
 func propagator() (p propagation.TextMapPropagator, chosen bool) {
-	p = propagators.get(otel.GetTextMapPropagator(), func(p propagation.TextMapPropagator) propagation.TextMapPropagator {
-		if p == nil || len(p.Fields()) == 0 {
-			return nil
-		}
-		return p
-	})
-	if p == nil {
-		return w3c, false
+	if p = propagators.get(otel.GetTextMapPropagator(), onlyIfSet); p != nil {
+		return p, true
 	}
-	return p, true
+	return w3c, false
+}
+
+// onlyIfSet returns p, and nil if p writes no header.
+func onlyIfSet(p propagation.TextMapPropagator) propagation.TextMapPropagator {
+	if p == nil || len(p.Fields()) == 0 {
+		return nil
+	}
+	return p
 }
 
 // Inject writes the trace that ctx is in, and its baggage, to header, and returns header. A nil header is

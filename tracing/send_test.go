@@ -14,7 +14,8 @@ import (
 
 func TestSend(t *testing.T) {
 	spans := record(t)
-	ctx, span := tracing.StartSend(context.Background(), "orders", tracing.Send{Subject: "orders.created", ID: "c1", Size: 12})
+	ctx, span := tracing.StartSend(context.Background(), "orders",
+		tracing.Send{Subject: "orders.created", ID: "c1", Size: 12})
 	if !trace.SpanContextFromContext(ctx).Equal(span.SpanContext()) {
 		t.Error("the context does not carry the span")
 	}
@@ -53,7 +54,8 @@ func TestSendFails(t *testing.T) {
 // Without a provider the span must be another than the caller's, which ends when the caller says so.
 func TestSendDisabledLeavesTheCallersSpan(t *testing.T) {
 	_, sc := traceparent(true)
-	ctx, span := tracing.StartSend(trace.ContextWithSpanContext(context.Background(), sc), "orders", tracing.Send{})
+	caller := trace.ContextWithSpanContext(context.Background(), sc)
+	ctx, span := tracing.StartSend(caller, "orders", tracing.Send{})
 	if span == nil || span.SpanContext().IsValid() {
 		t.Errorf("the span is %v", span)
 	}

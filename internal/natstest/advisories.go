@@ -88,7 +88,7 @@ func (a *Advisories) Sync(tb testing.TB) {
 }
 
 // WaitFor waits until cond holds of everything seen, and fails the test with what and a list of the
-// advisories if it does not within [Patience].
+// advisories if it does not within [Patience]. cond must not change what it is given.
 func (a *Advisories) WaitFor(tb testing.TB, what string, cond func([]Advisory) bool) {
 	tb.Helper()
 	a.seen.waitFor(tb, what, cond)

@@ -19,15 +19,19 @@ func TestAdvisoriesAndAckSamples(t *testing.T) {
 		MaxDeliver: 2, SampleFrequency: "100%",
 	})
 	check(t, "create consumer", err)
-	for range 2 {
-		publish(t, js, "orders.created")
-	}
+	publish(t, js, "orders.created")
 	check(t, "nak 1", next(t, c).Nak())
 	check(t, "ack 1", next(t, c).DoubleAck(deadline(t)))
+	publish(t, js, "orders.created")
 	check(t, "term 2", next(t, c).TermWithReason("hopeless"))
 	publish(t, js, "orders.created")
 	next(t, c)
 	next(t, c) // the last there is: it expires
+	// The server notices only when it looks for something to hand out.
+	asking, err := c.Messages(jetstream.PullMaxMessages(1))
+	check(t, "pull", err)
+	defer asking.Stop()
+	go asking.Next() //nolint:errcheck // there is nothing: it ends with Stop
 
 	want := map[natstest.AdvisoryKind]natstest.Advisory{
 		"CREATED":              {},

@@ -2,6 +2,7 @@ package natstest
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"strings"
 	"sync"
@@ -27,6 +28,8 @@ type Cluster struct {
 	nowhere *Proxy
 
 	mu       sync.Mutex
+	bothWays bool
+	addrs    []string // where each server listens for routes
 	isolated map[*Server]bool
 }
 
@@ -43,7 +46,7 @@ func StartCluster(tb testing.TB, n int, opts ...Option) *Cluster {
 	c := &Cluster{tb: tb, isolated: make(map[*Server]bool), nowhere: newProxy(tb, nil)}
 	c.nowhere.Refuse(true)
 	c.nowhere.Retarget(loopback + ":0")
-	c.routes = make([][]*Proxy, n)
+	c.routes, c.addrs = make([][]*Proxy, n), make([]string, n)
 	for i := range n {
 		c.routes[i] = make([]*Proxy, n)
 		for j := range n {
@@ -62,6 +65,7 @@ func StartCluster(tb testing.TB, n int, opts ...Option) *Cluster {
 		s.launch()
 	}
 	c.WaitCurrent()
+	c.openBothWays()
 	return c
 }
 
@@ -84,11 +88,30 @@ func (cs *clusterSettings) apply(opts *server.Options) {
 	}
 }
 
-// launched tells the proxies where the server listens for routes this time.
-func (cs *clusterSettings) launched(srv *server.Server) {
-	for i, from := range cs.cluster.routes {
-		if i != cs.index {
-			from[cs.index].Retarget(srv.ClusterAddr().String())
+// aim tells the proxies where server j listens for routes this time.
+//
+// At the first start only the later of two servers gets through to the earlier: if both do at once,
+// they may each keep the other's connection, close both and try again a second later.
+func (c *Cluster) aim(j int, addr string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.addrs[j] = addr
+	for i, from := range c.routes {
+		if i > j || i != j && c.bothWays {
+			from[j].Retarget(addr)
+		}
+	}
+}
+
+// openBothWays lets the earlier of two servers through to the later as well: after a restart either
+// may be the one that has to make the route.
+func (c *Cluster) openBothWays() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.bothWays = true
+	for i, from := range c.routes {
+		for j := i + 1; j < len(from); j++ {
+			from[j].Retarget(c.addrs[j])
 		}
 	}
 }
@@ -310,10 +333,11 @@ func (c *Cluster) Index(s *Server) int {
 // reachable are the servers that run and are not cut off.
 func (c *Cluster) reachable() []*Server {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	isolated := maps.Clone(c.isolated)
+	c.mu.Unlock()
 	var up []*Server
 	for _, s := range c.servers {
-		if s.Running() && !c.isolated[s] {
+		if s.Running() && !isolated[s] {
 			up = append(up, s)
 		}
 	}

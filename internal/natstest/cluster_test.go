@@ -9,11 +9,11 @@ import (
 	"github.com/levelstream/jsource/internal/natstest"
 )
 
-// publishSoon publishes as soon as the cluster takes it: elections answer with errors.
+// publishSoon publishes as soon as the cluster takes it: elections answer with errors, or not at all.
 func publishSoon(t *testing.T, js jetstream.JetStream, subject string) {
 	t.Helper()
 	natstest.Eventually(t, "the stream takes a message", natstest.Patience, func() error {
-		_, err := js.Publish(deadline(t), subject, nil)
+		_, err := js.Publish(short(t), subject, nil)
 		return err
 	})
 }
@@ -23,7 +23,7 @@ func ackNext(t *testing.T, js jetstream.JetStream, want uint64) {
 	t.Helper()
 	var c jetstream.Consumer
 	natstest.Eventually(t, "the consumer answers", natstest.Patience, func() (err error) {
-		c, err = js.Consumer(deadline(t), "ORDERS", "worker")
+		c, err = js.Consumer(short(t), "ORDERS", "worker")
 		return err
 	})
 	var msg jetstream.Msg
@@ -103,6 +103,9 @@ func TestStepDownMovesLeadershipAndCutsNoConnection(t *testing.T) {
 }
 
 func TestPartitionedLeaderIsReplacedAndCatchesUp(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for an election by timeout")
+	}
 	c := natstest.StartCluster(t, 3)
 	provision(t, c.JetStream(), 3)
 	old := c.StreamLeader("ORDERS")
@@ -126,6 +129,9 @@ func TestPartitionedLeaderIsReplacedAndCatchesUp(t *testing.T) {
 }
 
 func TestWholeClusterRestarts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for an election by timeout")
+	}
 	c := natstest.StartCluster(t, 3)
 	js := c.JetStream()
 	provision(t, js, 3)

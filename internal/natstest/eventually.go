@@ -86,7 +86,7 @@ func WaitSettled(tb testing.TB, js jetstream.JetStream, stream, durable string) 
 }
 
 func consumerInfo(js jetstream.JetStream, stream, durable string) (*jetstream.ConsumerInfo, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	// Looking a consumer up is one info request: what it caches is fresh.
 	c, err := js.Consumer(ctx, stream, durable)

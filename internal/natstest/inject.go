@@ -13,7 +13,9 @@ import (
 //
 // For example 409 "Leadership Change", 409 "Consumer Deleted", 409 "Server Shutdown", 503 "", and
 // 100 "Idle Heartbeat".
-func InjectStatus(tb testing.TB, conn *nats.Conn, pullReply string, code int, desc string, extra nats.Header) {
+func InjectStatus(
+	tb testing.TB, conn *nats.Conn, pullReply string, code int, desc string, extra nats.Header,
+) {
 	tb.Helper()
 	msg := nats.NewMsg(pullReply)
 	for key, values := range extra {

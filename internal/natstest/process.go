@@ -1,14 +1,15 @@
 package natstest
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -42,62 +43,46 @@ func RunChild(children map[string]func()) {
 }
 
 // Process is a child of the test process: the same binary running one function. Methods may be called
-// from any goroutine, except WaitLine.
+// from any goroutine, except Wait and WaitLine, which fail the test.
 type Process struct {
 	tb     testing.TB
 	name   string
 	cmd    *exec.Cmd
-	life   io.Closer // its standard input: see RunChild
-	out    recorder[line]
-	errs   bytes.Buffer // safe to read once exited
-	exited chan struct{}
-	err    error // of its exit; valid once exited
-	read   int   // lines WaitLine has passed
+	out    lineWriter
+	errs   bytes.Buffer  // safe to read once exited
+	exited chan struct{} // closed when it is gone and its output is complete
+	err    error         // of its exit; valid once exited
+	read   int           // lines WaitLine has passed
 }
-
-type line string
-
-func (l line) String() string { return string(l) }
 
 // Child starts the test binary as the child function name, which the package's TestMain must know,
 // with env ("KEY=value") added to its environment. It is killed at cleanup, and what it wrote to
 // standard error is logged if the test failed.
 func Child(tb testing.TB, name string, env ...string) *Process {
 	tb.Helper()
-	// The arguments are for a binary whose TestMain forgets RunChild: it must not run these tests again.
 	p := &Process{
 		tb: tb, name: name,
+		// The argument is for a binary whose TestMain forgets RunChild: it must not run all its tests.
 		cmd:    exec.Command(os.Args[0], "-test.run=^$"),
 		exited: make(chan struct{}),
 	}
 	p.cmd.Env = append(append(os.Environ(), env...), childVariable+"="+name)
-	p.cmd.Stderr = &p.errs
-	stdin, err := p.cmd.StdinPipe()
-	if err != nil {
-		tb.Fatalf("child %s: %v", name, err)
-	}
-	p.life = stdin
-	stdout, err := p.cmd.StdoutPipe()
-	if err != nil {
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.errs
+	// A process the child started may have its output: that is no reason to wait for it.
+	p.cmd.WaitDelay = time.Second
+	// The child's lifeline: never written to, closed when the child has exited or this process has.
+	if _, err := p.cmd.StdinPipe(); err != nil {
 		tb.Fatalf("child %s: %v", name, err)
 	}
 	if err := p.cmd.Start(); err != nil {
 		tb.Fatalf("start child %s: %v", name, err)
 	}
-	go p.follow(stdout)
+	go func() {
+		defer close(p.exited)
+		p.err = p.cmd.Wait()
+	}()
 	tb.Cleanup(p.finish)
 	return p
-}
-
-// follow records the child's output to its end and then collects the process.
-func (p *Process) follow(stdout io.Reader) {
-	defer close(p.exited)
-	lines := bufio.NewScanner(stdout)
-	lines.Buffer(nil, 16<<20)
-	for lines.Scan() {
-		p.out.add(line(lines.Text()))
-	}
-	p.err = errors.Join(lines.Err(), p.cmd.Wait())
 }
 
 func (p *Process) finish() {
@@ -115,7 +100,6 @@ func (p *Process) Pid() int { return p.cmd.Process.Pid }
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // fails only if it has exited
 	<-p.exited
-	_ = p.life.Close()
 }
 
 // Terminate asks the child to stop (SIGTERM) and does not wait for it: see Wait.
@@ -139,14 +123,8 @@ func (p *Process) Wait() error {
 	}
 }
 
-// Lines is what the child has printed so far, one line an element.
-func (p *Process) Lines() []string {
-	var lines []string
-	for _, l := range p.out.all() {
-		lines = append(lines, string(l))
-	}
-	return lines
-}
+// Lines is what the child has printed so far, complete lines only.
+func (p *Process) Lines() []string { return p.out.lines() }
 
 // WaitLine waits for the next line that starts with prefix and returns what follows the prefix. Lines
 // before it are passed: the next call looks behind it. It fails the test if the child exits without
@@ -156,10 +134,10 @@ func (p *Process) WaitLine(prefix string) string {
 	for deadline := time.Now().Add(Patience); ; time.Sleep(pollFirst) {
 		// Asked first: what an exited child had to say is all there.
 		exited := p.hasExited()
-		lines := p.out.all()
+		lines := p.Lines()
 		for p.read < len(lines) {
 			p.read++
-			if rest, ok := strings.CutPrefix(string(lines[p.read-1]), prefix); ok {
+			if rest, ok := strings.CutPrefix(lines[p.read-1], prefix); ok {
 				return rest
 			}
 		}
@@ -167,7 +145,8 @@ func (p *Process) WaitLine(prefix string) string {
 		case exited:
 			p.tb.Fatalf("child %s exited (%v) without a line %q…", p.name, p.err, prefix)
 		case time.Now().After(deadline):
-			p.tb.Fatalf("not within %v: a line %q… from child %s: %s", Patience, prefix, p.name, report(lines))
+			p.tb.Fatalf("not within %v: a line %q… from child %s, which printed %q",
+				Patience, prefix, p.name, lines)
 		}
 	}
 }
@@ -179,4 +158,30 @@ func (p *Process) hasExited() bool {
 	default:
 		return false
 	}
+}
+
+// lineWriter keeps the lines written to it.
+type lineWriter struct {
+	mu   sync.Mutex
+	done []string
+	rest []byte // of a line that has not ended
+}
+
+func (w *lineWriter) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rest = append(w.rest, b...)
+	for {
+		line, rest, ended := bytes.Cut(w.rest, []byte("\n"))
+		if !ended {
+			return len(b), nil
+		}
+		w.done, w.rest = append(w.done, string(line)), rest
+	}
+}
+
+func (w *lineWriter) lines() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.done)
 }

@@ -83,6 +83,13 @@ func TestExitCodeOfChild(t *testing.T) {
 	}
 }
 
+func TestWaitLineFailsWhenTheChildIsGone(t *testing.T) {
+	said := failure(t, func(tb testing.TB) { natstest.Child(tb, "failing").WaitLine("ready") })
+	if !strings.Contains(said, "exit status 7") || !strings.Contains(said, `"ready"`) {
+		t.Errorf("failed with %q", said)
+	}
+}
+
 func TestUnknownChildDoesNotRunTests(t *testing.T) {
 	var exit *exec.ExitError
 	if err := natstest.Child(t, "nobody").Wait(); !errors.As(err, &exit) || exit.ExitCode() != 2 {

@@ -23,7 +23,7 @@ func pair(t *testing.T) (p *natstest.Proxy, client, server net.Conn) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, "listen", err)
-	defer listener.Close()
+	t.Cleanup(func() { listener.Close() })
 	p = natstest.NewProxy(t, listener.Addr().String())
 	client, err = net.Dial("tcp", p.Addr())
 	check(t, "dial", err)
@@ -152,34 +152,30 @@ func TestClientReconnectsAfterCutOutageAndServerRestart(t *testing.T) {
 	provision(t, srv.JetStream(), 1)
 	p, js := behindProxy(t, srv)
 	conn := js.Conn()
-	reconnects := uint64(0)
-	back := func(after string) {
+	back := func() {
 		t.Helper()
-		reconnects++
-		natstest.Until(t, "client is back after "+after, natstest.Patience, func() bool {
-			return conn.IsConnected() && conn.Stats().Reconnects >= reconnects
-		})
+		natstest.WaitConnected(t, conn)
 		publish(t, js, "orders.created")
 	}
 
 	publish(t, js, "orders.created")
 	p.Cut()
-	back("a cut")
+	back()
 
 	p.Refuse(true)
 	p.Cut()
 	natstest.Until(t, "client is out", natstest.Patience, conn.IsReconnecting)
 	p.Refuse(false)
-	back("an outage")
+	back()
 
 	srv.Restart()
-	back("a restart")
+	back()
 
 	other := natstest.Start(t)
 	provision(t, other.JetStream(), 1)
 	p.Retarget(other.URL())
 	p.Cut()
-	back("a move")
+	back()
 	stream, err := other.JetStream().Stream(deadline(t), "ORDERS")
 	check(t, "stream", err)
 	if n := stream.CachedInfo().State.Msgs; n != 1 {

@@ -112,7 +112,7 @@ func (w *PullWatch) Sync(tb testing.TB) {
 }
 
 // WaitFor waits until cond holds of all pulls seen, and fails the test with what and a list of them
-// if it does not within [Patience].
+// if it does not within [Patience]. cond must not change what it is given.
 func (w *PullWatch) WaitFor(tb testing.TB, what string, cond func([]Pull) bool) {
 	tb.Helper()
 	w.pulls.waitFor(tb, what, cond)

@@ -28,28 +28,32 @@ func (r *recorder[T]) add(entry T) {
 	}
 }
 
+// all is a copy, the caller's own.
 func (r *recorder[T]) all() []T {
-	seen, _ := r.snapshot(false)
-	return seen
-}
-
-func (r *recorder[T]) snapshot(wait bool) ([]T, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if wait && r.changed == nil {
+	return slices.Clone(r.seen)
+}
+
+// soFar is what was seen, to be read only, and a channel that is closed when there is more. Entries
+// never change, so nothing needs copying: thousands of them may be looked at after each new one.
+func (r *recorder[T]) soFar() ([]T, <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.changed == nil {
 		r.changed = make(chan struct{})
 	}
-	return slices.Clone(r.seen), r.changed
+	return slices.Clip(r.seen), r.changed
 }
 
 // waitFor blocks until cond holds of all entries, and fails the test with a list of them if it does
-// not within Patience.
+// not within Patience. cond only reads.
 func (r *recorder[T]) waitFor(tb testing.TB, what string, cond func([]T) bool) {
 	tb.Helper()
 	timeout := time.NewTimer(Patience)
 	defer timeout.Stop()
 	for {
-		seen, changed := r.snapshot(true)
+		seen, changed := r.soFar()
 		if cond(seen) {
 			return
 		}

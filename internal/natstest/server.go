@@ -21,6 +21,7 @@ const loopback = "127.0.0.1"
 type Option func(*config)
 
 type config struct {
+	texts []string
 	edits []func(*server.Options)
 }
 
@@ -29,6 +30,12 @@ type config struct {
 // server does not take over the accounts of its predecessor.
 func WithConfig(edit func(*server.Options)) Option {
 	return func(c *config) { c.edits = append(c.edits, edit) }
+}
+
+// WithConfigText sets options in the server's configuration language, which says accounts, users and
+// permissions best. An account has JetStream only where its block says "jetstream: enabled".
+func WithConfigText(text string) Option {
+	return func(c *config) { c.texts = append(c.texts, text) }
 }
 
 // Server is a nats-server with JetStream on files, inside the test process. Its port and its store
@@ -104,25 +111,6 @@ func (s *Server) Conn(opts ...nats.Option) *nats.Conn {
 	return Connect(s.tb, s.URL(), opts...)
 }
 
-// Connect is [Server.Conn] to any URL, a [Proxy]'s for one.
-func Connect(tb testing.TB, url string, opts ...nats.Option) *nats.Conn {
-	tb.Helper()
-	all := append([]nats.Option{
-		nats.MaxReconnects(-1),
-		nats.ReconnectWait(20 * time.Millisecond),
-		nats.ReconnectJitter(0, 0),
-		nats.RetryOnFailedConnect(true),
-		// Reconnect errors are what the tests are about: the default handler would print them all.
-		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
-	}, opts...)
-	conn, err := nats.Connect(url, all...)
-	if err != nil {
-		tb.Fatalf("connect to %s: %v", url, err)
-	}
-	tb.Cleanup(conn.Close)
-	return conn
-}
-
 // JetStream is JetStream on a connection of its own, apart from the one under test. Without options
 // every call returns the same.
 func (s *Server) JetStream(opts ...nats.Option) jetstream.JetStream {
@@ -168,6 +156,24 @@ func (s *Server) Restart() {
 	s.waitReady()
 }
 
+// Reconfigure edits the options of the running server, as a configuration reload does, and of every
+// later start. Clients whose rights change are disconnected by the server and may come back. It fails
+// the test if the server cannot change that while it runs.
+func (s *Server) Reconfigure(edit func(*server.Options)) {
+	s.tb.Helper()
+	s.mu.Lock()
+	s.cfg.edits = append(s.cfg.edits, edit)
+	srv := s.running
+	opts, err := s.options()
+	s.mu.Unlock()
+	if err == nil {
+		err = srv.ReloadOptions(opts)
+	}
+	if err != nil {
+		s.tb.Fatalf("reconfigure %s: %v", s.name, err)
+	}
+}
+
 // launch starts a server and waits for its listener, trying again as long as the port is taken:
 // anything on this machine may hold it for a moment as the local end of an outgoing connection.
 func (s *Server) launch() {
@@ -181,7 +187,10 @@ func (s *Server) launch() {
 
 // tryLaunch makes one attempt. The lock is held.
 func (s *Server) tryLaunch() error {
-	opts := s.options()
+	opts, err := s.options()
+	if err != nil {
+		return err
+	}
 	srv, err := server.NewServer(opts)
 	if err != nil {
 		return err
@@ -190,48 +199,61 @@ func (s *Server) tryLaunch() error {
 	srv.SetLoggerV2(fatal, false, false, false)
 	// Start returns when everything listens; in a cluster routes come up behind it.
 	srv.Start()
-	for !srv.ReadyForConnections(pollLast) {
+	for deadline := time.Now().Add(Patience); !srv.ReadyForConnections(pollLast); {
+		cause := ""
 		select {
-		case msg := <-fatal:
+		case cause = <-fatal:
+		default:
+			if time.Now().After(deadline) {
+				cause = "not ready for connections"
+			}
+		}
+		if cause != "" {
 			srv.Shutdown()
 			srv.WaitForShutdown()
-			return errors.New(msg)
-		default:
+			return errors.New(cause)
 		}
 	}
 	s.running, s.stopped = srv, false
 	// From now on, so that clients find it again.
 	s.port = srv.Addr().(*net.TCPAddr).Port
-	s.names = []string{server.DEFAULT_GLOBAL_ACCOUNT}
-	for _, account := range opts.Accounts {
-		s.names = append(s.names, account.Name)
-	}
+	s.rename(opts)
 	if s.route != nil {
-		s.route.launched(srv)
+		s.route.cluster.aim(s.route.index, srv.ClusterAddr().String())
 	}
 	return nil
 }
 
-func (s *Server) options() *server.Options {
-	opts := &server.Options{
-		ServerName:             s.name,
-		Host:                   loopback,
-		Port:                   s.port,
-		JetStream:              true,
-		StoreDir:               s.store,
-		JetStreamMaxMemory:     1 << 30, // stated: else the server reserves by what this machine has
-		JetStreamMaxStore:      1 << 40,
-		DisableJetStreamBanner: true,
-		NoLog:                  true,
-		NoSigs:                 true, // signals are the test process's own
+// options are made anew for every start. The lock is held.
+func (s *Server) options() (*server.Options, error) {
+	opts := new(server.Options)
+	for _, text := range s.cfg.texts {
+		if err := opts.ProcessConfigString(text); err != nil {
+			return nil, fmt.Errorf("configuration: %w", err)
+		}
 	}
+	opts.ServerName = s.name
+	opts.Host, opts.Port = loopback, s.port
+	opts.JetStream, opts.StoreDir = true, s.store
+	// Stated, else the server reserves by what this machine has.
+	opts.JetStreamMaxMemory, opts.JetStreamMaxStore = 1<<30, 1<<40
+	opts.DisableJetStreamBanner = true
+	opts.NoLog, opts.NoSigs = true, true // signals are the test process's own
 	if s.route != nil {
 		s.route.apply(opts)
 	}
 	for _, edit := range s.cfg.edits {
 		edit(opts)
 	}
-	return opts
+	return opts, nil
+}
+
+// rename notes the accounts' names. The lock is held.
+func (s *Server) rename(opts *server.Options) {
+	s.names = []string{server.DEFAULT_GLOBAL_ACCOUNT}
+	for _, account := range opts.Accounts {
+		s.names = append(s.names, account.Name)
+	}
 }
 
 // accounts are the names of those the server was started with.

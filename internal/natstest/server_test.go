@@ -2,10 +2,13 @@ package natstest_test
 
 import (
 	"context"
+	"errors"
+	"net"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/levelstream/jsource/internal/natstest"
@@ -53,7 +56,7 @@ func deadline(tb testing.TB) context.Context {
 	return ctx
 }
 
-// short is a context for what must not succeed.
+// short is a context for what may not succeed.
 func short(tb testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	tb.Cleanup(cancel)
@@ -82,7 +85,7 @@ func TestRestartKeepsMessagesPortAndConsumer(t *testing.T) {
 	if srv.URL() != before {
 		t.Errorf("URL is %s after the restart, was %s", srv.URL(), before)
 	}
-	natstest.Until(t, "client is back", natstest.Patience, js.Conn().IsConnected)
+	natstest.WaitConnected(t, js.Conn())
 	info := natstest.ConsumerInfo(t, js, "ORDERS", "worker")
 	if info.AckFloor.Stream != 1 || info.NumPending != 2 {
 		t.Errorf("after the restart: ack floor %d, %d pending, want 1 and 2", info.AckFloor.Stream, info.NumPending)
@@ -108,7 +111,7 @@ func TestStoppedServerRefusesUntilRestarted(t *testing.T) {
 		t.Fatal("connected to a stopped server")
 	}
 	srv.Restart()
-	natstest.Until(t, "client connects at last", natstest.Patience, conn.IsConnected)
+	natstest.WaitConnected(t, conn)
 }
 
 func TestConfigIsAppliedAtEveryStart(t *testing.T) {
@@ -124,4 +127,65 @@ func TestConfigIsAppliedAtEveryStart(t *testing.T) {
 	if got := srv.Server().JetStreamConfig().Domain; got != "hub" {
 		t.Errorf("domain %q, want hub", got)
 	}
+}
+
+const tenants = `
+accounts: {
+	A: {jetstream: enabled, users: [{user: a, password: a}]}
+	B: {users: [{user: b, password: b}]}
+}`
+
+func TestConfigTextMakesAccounts(t *testing.T) {
+	srv := natstest.Start(t, natstest.WithConfigText(tenants))
+	provision(t, srv.JetStream(nats.UserInfo("a", "a")), 1)
+	srv.Restart()
+	js := srv.JetStream(nats.UserInfo("a", "a"))
+	publish(t, js, "orders.created")
+	if n := natstest.ConsumerInfo(t, js, "ORDERS", "worker").NumPending; n != 1 {
+		t.Errorf("%d pending, want 1", n)
+	}
+	if _, err := srv.JetStream(nats.UserInfo("b", "b")).Stream(deadline(t), "ORDERS"); err == nil {
+		t.Error("an account without JetStream has the other's stream")
+	}
+}
+
+func TestReconfigureTakesRightsAndGivesThemBack(t *testing.T) {
+	user := func(deny ...string) func(*server.Options) {
+		return func(o *server.Options) {
+			o.Users = []*server.User{{Username: "u", Password: "u", Permissions: &server.Permissions{
+				Publish: &server.SubjectPermission{Deny: deny},
+			}}}
+		}
+	}
+	srv := natstest.Start(t, natstest.WithConfig(user()))
+	js := srv.JetStream(nats.UserInfo("u", "u"))
+	provision(t, js, 1)
+	publish(t, js, "orders.created")
+	srv.Reconfigure(user("orders.>"))
+	natstest.Until(t, "publishing is denied", natstest.Patience, func() bool {
+		_, err := js.Publish(short(t), "orders.created", nil)
+		return errors.Is(err, nats.ErrPermissionViolation) || errors.Is(err, context.DeadlineExceeded)
+	})
+	srv.Reconfigure(user())
+	natstest.Eventually(t, "publishing is allowed", natstest.Patience, func() error {
+		_, err := js.Publish(short(t), "orders.created", nil)
+		return err
+	})
+}
+
+func TestRestartWaitsForItsPort(t *testing.T) {
+	srv := natstest.Start(t)
+	srv.Stop()
+	squatter, err := net.Listen("tcp", srv.Addr())
+	check(t, "listen", err)
+	released := make(chan struct{})
+	go func() {
+		defer close(released)
+		// Long enough for a first attempt to fail on most machines; the test holds on all.
+		time.Sleep(aMoment)
+		squatter.Close()
+	}()
+	srv.Restart()
+	<-released
+	check(t, "flush", srv.Conn().FlushTimeout(natstest.Patience))
 }

@@ -60,12 +60,13 @@ func TestNakDelay(t *testing.T) {
 }
 
 func TestPullRequests(t *testing.T) {
+	all := `{"expires":2000,"batch":3,"max_bytes":4,"idle_heartbeat":5}`
 	for payload, want := range map[string]Pull{
 		"":                           {Batch: 1},
 		"7":                          {Batch: 7},
 		"{":                          {Batch: 1},
 		`{"batch":5,"no_wait":true}`: {Batch: 5, NoWait: true},
-		`{"expires":2000,"batch":3,"max_bytes":4,"idle_heartbeat":5}`: {Batch: 3, MaxBytes: 4, Expires: 2000, Heartbeat: 5},
+		all:                          {Batch: 3, MaxBytes: 4, Expires: 2000, Heartbeat: 5},
 	} {
 		got := parsePull("inbox", []byte(payload))
 		got.At, want.Reply = time.Time{}, "inbox"

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 )
@@ -47,9 +46,7 @@ func subscribe(tb testing.TB, conn *nats.Conn, handle nats.MsgHandler, subjects 
 // flush's answer comes behind it, then the handlers have to catch up.
 func (s *subscriptions) sync(tb testing.TB) {
 	tb.Helper()
-	Eventually(tb, "the witness's connection is flushed", Patience, func() error {
-		return s.conn.FlushTimeout(time.Second)
-	})
+	WaitConnected(tb, s.conn) // which flushes it
 	Eventually(tb, "the witness has caught up", Patience, func() error {
 		for i, sub := range s.subs {
 			pending, _, err := sub.Pending()

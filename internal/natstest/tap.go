@@ -91,10 +91,17 @@ func (t *tap) operation(fields [][]byte) {
 }
 
 // Watch is the package's [Watch] on the bytes that clients send through the proxy, recorded as they
-// are forwarded, before the server can answer. What another way takes, it does not see.
+// are forwarded, before the server can answer. What takes another way, it does not see.
 func (p *Proxy) Watch(stream, durable string) *Witness {
+	return WatchThrough(stream, durable, p)
+}
+
+// WatchThrough is [Proxy.Watch] on several proxies together, those in front of a cluster.
+func WatchThrough(stream, durable string, proxies ...*Proxy) *Witness {
 	w := newWitness(stream, durable)
-	p.taps.listen(w.record)
+	for _, p := range proxies {
+		p.taps.listen(w.record)
+	}
 	return w
 }
 

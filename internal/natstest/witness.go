@@ -116,7 +116,7 @@ func (w *Witness) Sync(tb testing.TB) {
 }
 
 // WaitFor waits until cond holds of everything seen, and fails the test with what and a list of the
-// settlements if it does not within [Patience].
+// settlements if it does not within [Patience]. cond must not change what it is given.
 func (w *Witness) WaitFor(tb testing.TB, what string, cond func([]Settlement) bool) {
 	tb.Helper()
 	w.settlements.waitFor(tb, what, cond)

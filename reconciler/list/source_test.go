@@ -419,3 +419,27 @@ func TestAskingShortensBackoff(t *testing.T) {
 		}
 	})
 }
+
+// The engine knows that these requests come from a resync.
+func TestRequestsCountAsResync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := reconciler.New[string]("test").
+			Watch(list.New(func(context.Context) ([]string, error) { return []string{"a", "b"}, nil })).
+			Func(func(context.Context, string) (reconciler.Result, error) { return reconciler.Result{}, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- c.Start(ctx) }()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if s := c.Stats(); s.Attempts != 2 || s.ResyncOnly != 2 {
+			t.Errorf("%d attempts, %d of them by resync; want 2 and 2", s.Attempts, s.ResyncOnly)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -3,6 +3,7 @@ package nats
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -57,4 +58,24 @@ func TestStartReportsTheContextsCause(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// grudgingConn was refused a subscription once. Its server answers.
+type grudgingConn struct {
+	silentConn
+	refused error
+}
+
+func (*grudgingConn) FlushWithContext(context.Context) error { return nil }
+func (c *grudgingConn) LastError() error                     { return c.refused }
+
+// A connection keeps its last error for ever. One that is older than the subscription says nothing of it:
+// the permission may have been given meanwhile.
+func TestStartForgetsWhatWasRefusedEarlier(t *testing.T) {
+	conn := &grudgingConn{
+		refused: fmt.Errorf(`%w: Permissions Violation for Subscription to "a.>"`, natsgo.ErrPermissionViolation),
+	}
+	if err := Subject(conn, NewTopic[string, int]("a")).Start(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
 }

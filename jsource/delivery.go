@@ -1,0 +1,220 @@
+package jsource
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/levelstream/jsource/consumer"
+	"github.com/levelstream/jsource/queue"
+	"github.com/levelstream/jsource/reconciler/nats"
+	"github.com/levelstream/jsource/tracing"
+)
+
+const (
+	// A message that cannot be decoded is given back undecodableTries times, with a delay: during a
+	// roll-out the other version may know it.
+	undecodableTries = 2
+	undecodableDelay = 5 * time.Second
+	// A message whose mapper failed is given back with a delay that doubles from mapFirst to mapMost with
+	// each hand-out, give or take a fifth.
+	mapFirst = 100 * time.Millisecond
+	mapMost  = 5 * time.Minute
+	// lostDelay is the delay with which a message is given back that the engine did not work on.
+	lostDelay = 5 * time.Second
+)
+
+// delivery is one message on its way through the controller: what the queue.Tracker reports on.
+type delivery[K comparable, T any, request comparable] struct {
+	queue.Entry[request]
+	run  *run[K, T, request]
+	msg  *consumer.Message
+	span trace.Span // nil: no tracing
+	owed int        // requests it was mapped to
+	err  error      // what went wrong, for the span
+
+	// Under burials.mu:
+	buried     bool     // all of it is to become a dead letter
+	superseded []uint64 // sequences of messages it superseded, the last maxNamed of them
+	replaced   int      // how many they are
+}
+
+// Handle implements [consumer.Handler]: it maps one message to requests, registers what it owes and pushes
+// them.
+func (r *run[K, T, request]) Handle(m *consumer.Message) {
+	d := &delivery[K, T, request]{run: r, msg: m}
+	ctx := r.ctx
+	if tracing.Enabled() {
+		ctx, _ = tracing.StartProcess(ctx, m.Header(), r.traced(m))
+		// Also when nothing is recorded: attempts go on in the publisher's trace.
+		d.span = trace.SpanFromContext(ctx)
+	}
+	if !m.Own(d) {
+		tracing.EndProcess(d.span, tracing.Forgotten, 0, nil)
+		return
+	}
+	if n := m.Deliveries(); n > uint64(r.maxDeliveries()) {
+		r.burials.add(burial[K, T, request]{
+			delivery: d, reason: reasonDeliveries,
+			err: fmt.Errorf("handed out %d times, more than MaxDeliveries %d", n, r.maxDeliveries()),
+		})
+		return
+	}
+	event, err := r.src.topic.Decode(m.Subject(), m.Data())
+	if err != nil {
+		r.undecodable(d, err)
+		return
+	}
+	reqs, err := r.mapEvent(ctx, event)
+	if err != nil {
+		r.unmappable(d, err)
+		return
+	}
+	if d.owed = len(reqs); d.owed == 0 {
+		m.Ack()
+		return
+	}
+	m.Drop()
+	if !r.group.Register(&d.Entry, d, reqs) {
+		m.GiveBack(0) // stopping
+		return
+	}
+	for _, req := range reqs {
+		select {
+		case r.out <- req:
+		case <-r.ctx.Done():
+			return
+		}
+	}
+}
+
+// mapEvent filters and maps one event. A panic of the user's functions becomes an error.
+func (r *run[K, T, request]) mapEvent(ctx context.Context, event nats.Event[K, T]) (reqs []request, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	if !r.src.filters.Pass(event) {
+		return nil, nil
+	}
+	return r.src.mapper(ctx, event)
+}
+
+// undecodable gives a message back that cannot be decoded, or makes it a dead letter.
+func (r *run[K, T, request]) undecodable(d *delivery[K, T, request], err error) {
+	n := d.msg.Deliveries()
+	if n > undecodableTries {
+		r.burials.add(burial[K, T, request]{delivery: d, reason: reasonUndecodable, err: err})
+		return
+	}
+	r.log.Warn("a message cannot be decoded: given back, since another version may know it", "sequence", d.msg.Sequence(),
+		"subject", d.msg.Subject(), "delivery", n, "tries", undecodableTries, "error", err)
+	d.err = err
+	d.msg.GiveBack(jitter(undecodableDelay))
+}
+
+// unmappable gives a message back whose mapper or filter failed.
+func (r *run[K, T, request]) unmappable(d *delivery[K, T, request], err error) {
+	d.err = err
+	if r.ctx.Err() != nil {
+		d.msg.GiveBack(0) // it failed because of the stop, most likely
+		return
+	}
+	n := d.msg.Deliveries()
+	delay := jitter(min(mapFirst<<min(n-1, 16), mapMost))
+	r.log.Error("mapping an event failed: given back", "sequence", d.msg.Sequence(), "subject", d.msg.Subject(),
+		"delivery", n, "again in", delay, "error", err)
+	d.msg.GiveBack(delay)
+}
+
+// jitter returns d, give or take a fifth, so that messages that failed together do not come back together.
+func jitter(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
+}
+
+func (r *run[K, T, request]) maxDeliveries() int {
+	if n := r.src.options.maxDeliveries; n > 0 {
+		return n
+	}
+	return DefaultMaxDeliveries
+}
+
+// traced is what the span of a message says of it.
+func (r *run[K, T, request]) traced(m *consumer.Message) tracing.Message {
+	return tracing.Message{
+		Topic:      r.src.topic.Prefix(),
+		Subject:    m.Subject(),
+		Stream:     r.consumer.Stream(),
+		Sequence:   m.Sequence(),
+		Delivery:   m.Deliveries(),
+		Size:       len(m.Data()),
+		Durable:    r.durable,
+		Controller: r.controller,
+	}
+}
+
+// Span implements [tracing.Covered].
+func (d *delivery[K, T, request]) Span() trace.Span { return d.span }
+
+// Settled implements [queue.Message]: nothing is owed any more.
+func (d *delivery[K, T, request]) Settled(buried bool) {
+	if buried {
+		d.msg.Term()
+		return
+	}
+	d.run.watch.reconciled(time.Since(d.msg.Stored()))
+	d.msg.Ack()
+}
+
+// maxNamed bounds how many superseded messages a dead letter names.
+const maxNamed = 100
+
+// Superseded implements [queue.Message]: newer messages owe all that this one still owed.
+func (d *delivery[K, T, request]) Superseded(by queue.Message[request]) {
+	if n, ok := by.(*delivery[K, T, request]); ok {
+		n.inherit(d)
+	}
+	d.msg.Ack()
+}
+
+// Died implements [queue.Message]: one request became a dead letter.
+func (d *delivery[K, T, request]) Died(req request, death queue.Death) {
+	reason := reasonAttempts
+	if death.Terminal {
+		reason = reasonTerminal
+	}
+	d.run.burials.add(burial[K, T, request]{
+		delivery: d, req: &req, reason: reason, err: death.Err, attempts: death.Attempts,
+	})
+}
+
+// Ended implements [consumer.Handler].
+func (r *run[K, T, request]) Ended(m *consumer.Message, how consumer.Ending) {
+	d, ok := m.Owner().(*delivery[K, T, request])
+	if !ok {
+		return // it was never handled
+	}
+	switch how {
+	case consumer.GivenBack, consumer.Released, consumer.Forgotten:
+		d.Forget()
+	}
+	if d.span != nil {
+		settlement := how.String()
+		if how == consumer.Released {
+			settlement = tracing.GivenBack
+		}
+		tracing.EndProcess(d.span, settlement, d.owed, d.err)
+	}
+}
+
+// Recovered implements [consumer.Handler].
+func (r *run[K, T, request]) Recovered(reason string) {
+	if r.handle != nil {
+		r.handle.RequestResync(fmt.Sprintf("durable %q recovered: %s", r.durable, reason))
+	}
+}

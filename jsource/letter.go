@@ -1,0 +1,104 @@
+package jsource
+
+import (
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	natsgo "github.com/nats-io/nats.go"
+)
+
+// Headers of a dead letter. It also carries the headers and the payload of the original; original headers
+// that mean something to JetStream (Nats-…) are prefixed with DeadOriginal.
+const (
+	DeadSubject    = "Jsource-Dead-Subject"    // the subject of the original
+	DeadStream     = "Jsource-Dead-Stream"     // its stream
+	DeadSequence   = "Jsource-Dead-Sequence"   // its sequence in the stream
+	DeadDurable    = "Jsource-Dead-Durable"    // the durable that gave it up
+	DeadDeliveries = "Jsource-Dead-Deliveries" // how often it was handed out
+	DeadReason     = "Jsource-Dead-Reason"     // undecodable, terminal, attempts or deliveries
+	DeadError      = "Jsource-Dead-Error"      // the error, without control characters, at most 1 KiB
+	DeadRequest    = "Jsource-Dead-Request"    // the request that was given up, unless it is the whole message
+	DeadAttempts   = "Jsource-Dead-Attempts"   // failed attempts on it
+	DeadStored     = "Jsource-Dead-Stored"     // when the original was stored (RFC 3339)
+	DeadFirstSeen  = "Jsource-Dead-First-Seen" // when the replica that gave it up received it
+	DeadTime       = "Jsource-Dead-Time"       // when it was given up
+	DeadSuperseded = "Jsource-Dead-Superseded" // sequences of messages it superseded, the last 100 of them
+	DeadReference  = "Jsource-Dead-Reference"  // why the payload is not here: too large, or gone
+	DeadOriginal   = "Jsource-Original-"
+)
+
+// Reasons for a dead letter.
+const (
+	reasonUndecodable = "undecodable"
+	reasonDeliveries  = "deliveries"
+	reasonTerminal    = "terminal"
+	reasonAttempts    = "attempts"
+)
+
+const maxErrorText = 1024
+
+// letter is the dead letter of b, without the original's headers and payload.
+func (b *burial[K, T, request]) letter(stream, subject string) *natsgo.Msg {
+	m := b.delivery.msg
+	msg := natsgo.NewMsg(subject)
+	set := msg.Header.Set
+	set(DeadStream, stream)
+	set(DeadSequence, strconv.FormatUint(m.Sequence(), 10))
+	set(DeadDurable, b.delivery.run.durable)
+	set(DeadDeliveries, strconv.FormatUint(m.Deliveries(), 10))
+	set(DeadReason, b.reason)
+	set(DeadError, plain(b.err))
+	if b.req != nil {
+		set(DeadRequest, clean(sprint(*b.req), maxErrorText))
+		set(DeadAttempts, strconv.Itoa(b.attempts))
+	}
+	set(DeadStored, m.Stored().UTC().Format(time.RFC3339Nano))
+	set(DeadFirstSeen, m.Received().UTC().Format(time.RFC3339Nano))
+	set(DeadTime, b.at.UTC().Format(time.RFC3339Nano))
+	if named := b.delivery.named(); named != "" {
+		set(DeadSuperseded, named)
+	}
+	return msg
+}
+
+// addOriginal adds the headers and the payload of the original.
+func addOriginal(letter *natsgo.Msg, subject string, header natsgo.Header, data []byte) {
+	letter.Header.Set(DeadSubject, subject)
+	for key, values := range header {
+		name := key
+		if strings.HasPrefix(strings.ToLower(key), "nats-") {
+			name = DeadOriginal + key
+		}
+		if strings.HasPrefix(name, "Jsource-Dead-") {
+			continue // a dead letter that was replayed and died again: the newer says all
+		}
+		for _, value := range values {
+			letter.Header.Add(name, value)
+		}
+	}
+	letter.Data = data
+}
+
+// plain is the text of err as a header can hold it.
+func plain(err error) string {
+	if err == nil {
+		return ""
+	}
+	return clean(err.Error(), maxErrorText)
+}
+
+// clean takes control characters out of s and cuts it to at most limit bytes.
+func clean(s string, limit int) string {
+	s = strings.Map(func(r rune) rune {
+		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, s)
+	if len(s) > limit {
+		s = strings.ToValidUTF8(s[:limit-len("…")], "") + "…"
+	}
+	return s
+}

@@ -1,0 +1,181 @@
+package jsource
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/levelstream/jsource/consumer"
+)
+
+const (
+	// full is the share of MaxAckPending at which the requests that hold it are named.
+	full = 0.8
+	// named is how many of them are.
+	named = 5
+)
+
+// watch is what the source has noticed of the engine it pushes to.
+type watch struct {
+	mu      sync.Mutex
+	stalled error // the engine works on nothing
+	events  uint64
+	total   time.Duration
+	longest time.Duration
+}
+
+// reconciled notes that an event was reconciled d after it had been stored.
+func (w *watch) reconciled(d time.Duration) {
+	w.mu.Lock()
+	w.events++
+	w.total += d
+	w.longest = max(w.longest, d)
+	w.mu.Unlock()
+}
+
+func (w *watch) setStalled(err error) {
+	w.mu.Lock()
+	w.stalled = err
+	w.mu.Unlock()
+}
+
+// look is the goroutine that looks after the engine: once that works, it lets more than one message in; what
+// was dropped it pushes again, and gives back what is dropped for good.
+func (r *run[K, T, request]) look() {
+	bound := r.consumer.AckWait()
+	ticker := time.NewTicker(max(bound/4, 10*time.Millisecond))
+	defer ticker.Stop()
+	attempted := r.tracker.Attempted()
+	var (
+		crowded bool
+		seen    uint64    // attempts begun when the engine was found to be stalled
+		probe   []request // pushed while it is, so that it has something to begin
+	)
+	for {
+		select {
+		case <-r.stopping:
+			return
+		case <-attempted:
+			attempted = nil
+			r.consumer.SetLimit(r.consumer.MaxAckPending())
+			continue
+		case <-ticker.C:
+		}
+		again, lost := r.group.Overdue(bound)
+		for _, req := range append(again, probe...) {
+			r.log.Warn("no attempt has begun on a request: pushed again", "request", req, "within", bound)
+			select {
+			case r.out <- req:
+			case <-r.stopping:
+				return
+			}
+		}
+		for _, l := range lost {
+			d, ok := l.Message.(*delivery[K, T, request])
+			if !ok {
+				continue // the group has no others
+			}
+			d.err = errors.New("no attempt began, though its requests were pushed several times")
+			probe = []request{l.Request}
+			d.msg.GiveBack(jitter(lostDelay))
+		}
+		switch began := r.tracker.Began(); {
+		case len(lost) > 0:
+			seen = began
+			err := fmt.Errorf("no attempt begins on what is pushed: %d messages given back, and none are pulled until one does; "+
+				"does the engine run workers, and is its reconcile function wrapped?", len(lost))
+			r.log.Error("the engine does not work on requests", "error", err)
+			r.watch.setStalled(err)
+			r.consumer.SetLimit(0)
+		case probe != nil && began != seen:
+			probe = nil
+			r.log.Info("the engine works on requests again")
+			r.watch.setStalled(nil)
+			r.consumer.SetLimit(r.consumer.MaxAckPending())
+		}
+		crowded = r.name(crowded)
+	}
+}
+
+// name logs the requests that hold the unsettled messages when there is little room for more.
+func (r *run[K, T, request]) name(was bool) bool {
+	s := r.consumer.Status()
+	crowded := float64(s.Held) >= full*float64(s.MaxAckPending)
+	if crowded && !was {
+		holds := r.group.Holding(named)
+		list := make([]string, len(holds))
+		for i, h := range holds {
+			list[i] = fmt.Sprintf("%v (%d messages for %v, %d failed attempts, last error: %v)",
+				h.Request, h.Messages, time.Since(h.Since).Round(time.Millisecond), h.Attempts, h.LastErr)
+		}
+		r.log.Warn("unsettled messages near MaxAckPending: beyond it no event arrives", "held", s.Held,
+			"max", s.MaxAckPending, "held by", list)
+	}
+	return crowded
+}
+
+// Status is how a Source is doing.
+type Status[request comparable] struct {
+	consumer.Status
+	Buried     uint64        // dead letters stored
+	Reconciled uint64        // events settled because they were reconciled
+	Longest    time.Duration // the longest any of them took from being stored to being reconciled
+	Holding    []Hold[request]
+}
+
+// Hold says what one request holds up.
+type Hold[request comparable] struct {
+	Request  request
+	Messages int       // messages that owe it
+	Since    time.Time // since when the oldest of them does
+	Attempts int       // failed attempts in a row
+	LastErr  error     // of the last of those
+	Running  bool      // an attempt is running
+}
+
+// Status returns how the source is doing, and the requests that have held its messages longest, at most limit
+// of them. It looks at everything that is owed: call it to report.
+func (s *Source[K, T, request]) Status(limit int) Status[request] {
+	s.mu.Lock()
+	r := s.run
+	s.mu.Unlock()
+	if r == nil || r.consumer == nil {
+		return Status[request]{Status: consumer.Status{Err: errNotStarted}}
+	}
+	st := Status[request]{Status: r.consumer.Status()}
+	st.Err = r.healthy()
+	r.watch.mu.Lock()
+	st.Reconciled, st.Longest = r.watch.events, r.watch.longest
+	r.watch.mu.Unlock()
+	r.burials.mu.Lock()
+	st.Buried = r.burials.stored
+	r.burials.mu.Unlock()
+	for _, h := range r.group.Holding(limit) {
+		st.Holding = append(st.Holding, Hold[request](h))
+	}
+	return st
+}
+
+var errNotStarted = errors.New("the source was not started")
+
+// Healthy returns nil while the source consumes and what it consumes is worked on; otherwise what is wrong.
+func (s *Source[K, T, request]) Healthy() error {
+	s.mu.Lock()
+	r := s.run
+	s.mu.Unlock()
+	if r == nil || r.consumer == nil {
+		return errNotStarted
+	}
+	return r.healthy()
+}
+
+func (r *run[K, T, request]) healthy() error {
+	r.watch.mu.Lock()
+	stalled := r.watch.stalled
+	r.watch.mu.Unlock()
+	if err := errors.Join(r.consumer.Healthy(), stalled, r.burials.health()); err != nil {
+		return fmt.Errorf("durable %q: %w", r.durable, err)
+	}
+	return nil
+}
