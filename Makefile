@@ -22,6 +22,7 @@ ARGS ?=
 # For go test: make test TESTFLAGS='-run TestTracker -count=5'
 TESTFLAGS ?=
 FUZZTIME ?= 30s
+SHORT :=
 
 # Every folder with a go.mod, and those of them with Go code: the others only pin tools.
 ALL_MODULES := $(patsubst %/go.mod,%,$(shell find . -path './.?*' -prune -o -name testdata -prune -o -name go.mod -print | sort))

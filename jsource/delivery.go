@@ -88,6 +88,8 @@ func (r *run[K, T, request]) Handle(m *consumer.Message) {
 		case r.out <- req:
 		case <-r.ctx.Done():
 			return
+		case <-r.stopping:
+			return
 		}
 	}
 }

@@ -99,8 +99,10 @@ func (e *Entry[request]) drop(t *Tracker[request]) (by Message[request]) {
 			if n := l.newest(); e.state == entrySettled && n.tick > tick {
 				by, tick = n.entry.msg, n.tick
 			}
-			if older := l.older(); e.state == entryForgotten && older != nil && l.newer() == nil {
-				older.unsupersede()
+			if e.state == entryForgotten && e.group.supersede && l.newer() == nil {
+				if older := l.older(); older != nil {
+					older.unsupersede()
+				}
 			}
 			l.record.remove(l)
 			t.release(l.record)
