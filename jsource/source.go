@@ -24,8 +24,9 @@ type Source[K comparable, T any, request comparable] struct {
 	tracker *queue.Tracker[request]
 	errs    []error
 
-	mu  sync.Mutex
-	run *run[K, T, request]
+	mu      sync.Mutex
+	started bool
+	run     *run[K, T, request] // once it is started
 }
 
 type tryMapper[K comparable, T any, request any] func(context.Context, nats.Event[K, T]) ([]request, error)

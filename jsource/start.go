@@ -75,18 +75,20 @@ func (s *Source[K, T, request]) start(ctx context.Context, out chan<- request) e
 		return err
 	}
 	s.mu.Lock()
-	if s.run != nil {
-		s.mu.Unlock()
+	started := s.started
+	s.started = true
+	s.mu.Unlock()
+	if started {
 		return errors.New("it was started before: make another one")
 	}
-	s.run = r
-	s.mu.Unlock()
-	if err := r.begin(); err != nil {
-		s.mu.Lock()
-		s.run = nil
-		s.mu.Unlock()
+	err := r.begin()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.started = false
 		return err
 	}
+	s.run = r
 	return nil
 }
 

@@ -140,7 +140,7 @@ func (s *Source[K, T, request]) Status(limit int) Status[request] {
 	s.mu.Lock()
 	r := s.run
 	s.mu.Unlock()
-	if r == nil || r.consumer == nil {
+	if r == nil {
 		return Status[request]{Status: consumer.Status{Err: errNotStarted}}
 	}
 	st := Status[request]{Status: r.consumer.Status()}
@@ -164,7 +164,7 @@ func (s *Source[K, T, request]) Healthy() error {
 	s.mu.Lock()
 	r := s.run
 	s.mu.Unlock()
-	if r == nil || r.consumer == nil {
+	if r == nil {
 		return errNotStarted
 	}
 	return r.healthy()

@@ -91,7 +91,11 @@ func (a *Attempt[request]) End(o Outcome, err error) {
 	case Failed, Dead:
 		r.failures, r.lastErr = r.failures+1, err
 	}
-	for l, next := r.first, (*link[request])(nil); l != nil && l.tick < a.tick; l = next {
+	first := r.first
+	if o == Unfinished || o == Cut {
+		first = nil // they change nothing, and many may be owed
+	}
+	for l, next := first, (*link[request])(nil); l != nil && l.tick < a.tick; l = next {
 		next = l.next
 		if !a.covers(l) {
 			continue
