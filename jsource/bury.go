@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"log/slog"
 	"reflect"
 	"strconv"
 	"strings"
@@ -37,19 +38,21 @@ type burial[K comparable, T any, request comparable] struct {
 	err      error
 	attempts int
 	at       time.Time
+	failed   bool // it could not be stored so far; under burials.mu
 }
 
-// burials stores dead letters, one after the other, in the order in which they became due. Only when the
-// server has confirmed a letter is its original told; until then the original stays unsettled.
+// burials stores dead letters, one after the other. Only when the server has confirmed a letter is its
+// original told; until then the original stays unsettled.
 type burials[K comparable, T any, request comparable] struct {
 	run    *run[K, T, request]
 	prefix string
 	none   bool // NoDeadLetters
 
 	mu      sync.Mutex
-	waiting []burial[K, T, request]
+	waiting []*burial[K, T, request]
 	wake    chan struct{}
-	err     error // why the last letter could not be stored
+	failing int   // letters among those waiting that could not be stored
+	err     error // why the last of them could not
 	stored  uint64
 }
 
@@ -99,9 +102,9 @@ func (b *burials[K, T, request]) provision(ctx context.Context) error {
 // add makes a dead letter due. It does not wait for it to be stored.
 func (b *burials[K, T, request]) add(due burial[K, T, request]) {
 	due.at = time.Now()
-	due.delivery.err = due.err
 	b.mu.Lock()
-	b.waiting = append(b.waiting, due)
+	due.delivery.err = due.err
+	b.waiting = append(b.waiting, &due)
 	due.delivery.buried = due.delivery.buried || due.req == nil
 	b.mu.Unlock()
 	select {
@@ -121,93 +124,144 @@ func (b *burials[K, T, request]) work() {
 		case <-ctx.Done():
 		}
 	}()
+	wait := burialFirst
 	for {
-		select {
-		case <-b.run.stopped:
-			return
-		case <-b.wake:
-		}
-		for {
-			b.mu.Lock()
-			if len(b.waiting) == 0 {
-				b.waiting = nil
-				b.mu.Unlock()
-				break
-			}
-			due := b.waiting[0]
-			b.waiting[0] = burial[K, T, request]{}
-			b.waiting = b.waiting[1:]
-			b.mu.Unlock()
-			if !b.bury(ctx, due) {
+		due := b.next()
+		if due == nil {
+			select {
+			case <-ctx.Done():
 				return
+			case <-b.wake:
 			}
+			continue
 		}
-	}
-}
-
-// bury stores one dead letter, trying until it succeeds, and then tells the original. It returns false when
-// the source has stopped first.
-func (b *burials[K, T, request]) bury(ctx context.Context, due burial[K, T, request]) bool {
-	log := b.run.log.With("sequence", due.delivery.msg.Sequence(), "reason", due.reason, "error", due.err)
-	if due.req != nil {
-		log = log.With("request", *due.req, "attempts", due.attempts)
-	}
-	for wait := burialFirst; !b.none; wait = min(2*wait, burialMost) {
-		err := b.store(ctx, due)
-		b.mu.Lock()
-		if b.err = err; err == nil {
-			b.stored++
-		}
-		b.mu.Unlock()
-		if err == nil {
-			break
-		}
+		err := b.bury(ctx, due)
 		if ctx.Err() != nil {
-			return false
+			return
 		}
-		log.Error("a dead letter cannot be stored: the message stays unsettled", "storing", err, "again in", wait)
+		b.tried(due, err)
+		if err == nil {
+			wait = burialFirst
+			continue
+		}
+		due.log().Error("a dead letter cannot be stored: the message stays unsettled", "storing", err, "again in", wait)
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return false
+			return
+		}
+		wait = min(2*wait, burialMost)
+	}
+}
+
+// next is the dead letter to be stored next, nil if none is due. It stays the next until tried is called.
+func (b *burials[K, T, request]) next() *burial[K, T, request] {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.waiting) == 0 {
+		b.waiting = nil
+		return nil
+	}
+	return b.waiting[0]
+}
+
+// tried takes the first of those that are due off the list. If it could not be stored it goes behind the
+// others: there may be something wrong with this one alone.
+func (b *burials[K, T, request]) tried(due *burial[K, T, request], err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waiting[0] = nil
+	b.waiting = b.waiting[1:]
+	switch {
+	case err != nil:
+		if !due.failed {
+			due.failed = true
+			b.failing++
+		}
+		b.err = err
+		b.waiting = append(b.waiting, due)
+	case due.failed:
+		if b.failing--; b.failing == 0 {
+			b.err = nil
 		}
 	}
+}
+
+// bury stores one dead letter and then tells the original.
+func (b *burials[K, T, request]) bury(ctx context.Context, due *burial[K, T, request]) error {
 	if b.none {
-		log.Error("a message can never be reconciled, and no dead letters are kept: terminated")
+		due.log().Error("a message can never be reconciled, and no dead letters are kept: terminated")
 	} else {
-		log.Error("a message can never be reconciled: it is a dead letter now")
+		if err := b.store(ctx, due); err != nil {
+			return err
+		}
+		b.mu.Lock()
+		b.stored++
+		b.mu.Unlock()
+		due.log().Error("a message can never be reconciled: it is a dead letter now")
 	}
 	if due.req != nil {
 		due.delivery.Buried(*due.req)
 	} else {
 		due.delivery.msg.Term()
 	}
-	return true
+	return nil
+}
+
+// log is a logger that says what is to be buried and why.
+func (b *burial[K, T, request]) log() *slog.Logger {
+	log := b.delivery.run.log.With("sequence", b.delivery.msg.Sequence(), "reason", b.reason, "error", b.err)
+	if b.req != nil {
+		log = log.With("request", *b.req, "attempts", b.attempts)
+	}
+	return log
 }
 
 // store publishes one dead letter and waits for the stream's answer.
-func (b *burials[K, T, request]) store(ctx context.Context, due burial[K, T, request]) error {
+func (b *burials[K, T, request]) store(ctx context.Context, due *burial[K, T, request]) error {
 	ctx, cancel := context.WithTimeout(ctx, burialTimeout)
 	defer cancel()
 	m, stream := due.delivery.msg, b.run.consumer.Stream()
-	letter := due.letter(stream, deadSubject(b.prefix, stream, b.run.durable, m.Sequence()))
+	subject := deadSubject(b.prefix, stream, b.run.durable, m.Sequence())
+	letter := due.letter(stream, subject)
 	if err := b.original(ctx, stream, m, letter); err != nil {
 		return err
 	}
 	err := b.publish(ctx, letter, due)
+	if errors.Is(err, jetstream.ErrNoStreamResponse) {
+		// Its stream is gone.
+		if err = b.provision(ctx); err == nil {
+			err = b.publish(ctx, letter, due)
+		}
+	}
 	if tooLarge(err) {
-		// The original's stream retains it: a reference will do.
 		size := len(letter.Data)
-		letter = due.letter(stream, letter.Subject)
-		letter.Header.Set(DeadReference, fmt.Sprintf("the payload of %d bytes is too large together with these headers; stream %s keeps it at sequence %d",
-			size, stream, m.Sequence()))
-		err = b.publish(ctx, letter, due)
+		letter = due.letter(stream, subject)
+		if err = b.refer(ctx, stream, m, size, letter, err); err == nil {
+			err = b.publish(ctx, letter, due)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("storing the dead letter of sequence %d of stream %q: %w", m.Sequence(), stream, err)
 	}
+	return nil
+}
+
+// refer makes letter a reference to the original, if the stream of that keeps it once it has its verdict.
+func (b *burials[K, T, request]) refer(ctx context.Context, stream string, m *consumer.Message, size int,
+	letter *natsgo.Msg, cause error,
+) error {
+	handle, err := b.run.js.Stream(ctx, stream)
+	if err != nil {
+		return fmt.Errorf("looking up stream %q: %w", stream, err)
+	}
+	if r := handle.CachedInfo().Config.Retention; r != jetstream.LimitsPolicy {
+		return fmt.Errorf("it cannot be a mere reference, since the stream's retention is %v: %w", r, cause)
+	}
+	letter.Header.Set(DeadReference, fmt.Sprintf("the payload of %d bytes is too large together with these headers; "+
+		"stream %s keeps it at sequence %d", size, stream, m.Sequence()))
 	return nil
 }
 
@@ -221,7 +275,7 @@ func (b *burials[K, T, request]) original(ctx context.Context, stream string, m 
 	handle, err := b.run.js.Stream(ctx, stream)
 	if err == nil {
 		var raw *jetstream.RawStreamMsg
-		if raw, err = handle.GetMsg(ctx, m.Sequence()); err == nil && raw.Time.Equal(m.Stored()) {
+		if raw, err = getMsg(ctx, handle, m.Sequence()); err == nil && raw.Time.Equal(m.Stored()) {
 			addOriginal(letter, raw.Subject, raw.Header, raw.Data)
 			return nil
 		}
@@ -233,15 +287,44 @@ func (b *burials[K, T, request]) original(ctx context.Context, stream string, m 
 	return fmt.Errorf("reading sequence %d of stream %q for its dead letter: %w", m.Sequence(), stream, err)
 }
 
+// getMsg reads one message of a stream as its publisher sent it.
+func getMsg(ctx context.Context, stream jetstream.Stream, seq uint64) (*jetstream.RawStreamMsg, error) {
+	raw, err := stream.GetMsg(ctx, seq)
+	for try := 1; try < 3 && errors.Is(err, jetstream.ErrMsgNotFound); try++ {
+		// A replica that answered may be behind.
+		timer := time.NewTimer(50 * time.Millisecond)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, ctx.Err()
+		}
+		raw, err = stream.GetMsg(ctx, seq)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if stream.CachedInfo().Config.AllowDirect {
+		// A direct answer says in headers what the message is.
+		for _, name := range []string{
+			jetstream.StreamHeader, jetstream.SequenceHeader, jetstream.TimeStampHeaer, jetstream.SubjectHeader,
+			jetstream.LastSequenceHeader, "Nats-Num-Pending",
+		} {
+			raw.Header.Del(name)
+		}
+	}
+	return raw, nil
+}
+
 // publish stores letter; however often it is tried within the stream's duplicate window, it is stored once.
-func (b *burials[K, T, request]) publish(ctx context.Context, letter *natsgo.Msg, due burial[K, T, request]) error {
+func (b *burials[K, T, request]) publish(ctx context.Context, letter *natsgo.Msg, due *burial[K, T, request]) error {
 	h := fnv.New64a()
 	if due.req != nil {
-		h.Write([]byte(sprint(*due.req)))
+		fmt.Fprintf(h, "%#v", *due.req) // its String may say the same of two requests
 	}
 	m := due.delivery.msg
 	id := fmt.Sprintf("%s/%s/%d/%d/%x", b.run.consumer.Stream(), b.run.durable, m.Sequence(), m.Stored().UnixNano(), h.Sum64())
-	_, err := b.run.js.PublishMsg(ctx, letter, jetstream.WithMsgID(id))
+	_, err := b.run.js.PublishMsg(ctx, letter, jetstream.WithMsgID(id), jetstream.WithRetryAttempts(0))
 	return err
 }
 
@@ -255,14 +338,6 @@ func (b *burials[K, T, request]) health() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.err
-}
-
-// sprint is a request as text.
-func sprint(req any) string {
-	if s, ok := req.(fmt.Stringer); ok {
-		return s.String()
-	}
-	return fmt.Sprint(req)
 }
 
 // burying reports whether all of the message is to become a dead letter.

@@ -19,25 +19,34 @@ const (
 	// A message that cannot be decoded is given back undecodableTries times, with a delay: during a
 	// roll-out the other version may know it.
 	undecodableTries = 2
-	undecodableDelay = 5 * time.Second
-	// A message whose mapper failed is given back with a delay that doubles from mapFirst to mapMost with
-	// each hand-out, give or take a fifth.
-	mapFirst = 100 * time.Millisecond
-	mapMost  = 5 * time.Minute
-	// lostDelay is the delay with which a message is given back that the engine did not work on.
-	lostDelay = 5 * time.Second
 )
+
+// delays are for how long messages are given back, give or take a fifth.
+type delays struct {
+	undecodable time.Duration // one that cannot be decoded
+	mapFirst    time.Duration // one whose mapper failed; twice that with each further hand-out,
+	mapMost     time.Duration // up to this
+	lost        time.Duration // one that the engine did not work on
+}
+
+var defaultDelays = delays{
+	undecodable: 5 * time.Second,
+	mapFirst:    100 * time.Millisecond,
+	mapMost:     5 * time.Minute,
+	lost:        5 * time.Second,
+}
 
 // delivery is one message on its way through the controller: what the queue.Tracker reports on.
 type delivery[K comparable, T any, request comparable] struct {
 	queue.Entry[request]
-	run  *run[K, T, request]
-	msg  *consumer.Message
-	span trace.Span // nil: no tracing
-	owed int        // requests it was mapped to
-	err  error      // what went wrong, for the span
+	run     *run[K, T, request]
+	msg     *consumer.Message
+	subject string     // "" if it is none of the topic's
+	span    trace.Span // nil: no tracing
 
 	// Under burials.mu:
+	owed       int      // requests it was mapped to
+	err        error    // what went wrong, for the span
 	buried     bool     // all of it is to become a dead letter
 	superseded []uint64 // sequences of messages it superseded, the last maxNamed of them
 	replaced   int      // how many they are
@@ -46,7 +55,7 @@ type delivery[K comparable, T any, request comparable] struct {
 // Handle implements [consumer.Handler]: it maps one message to requests, registers what it owes and pushes
 // them.
 func (r *run[K, T, request]) Handle(m *consumer.Message) {
-	d := &delivery[K, T, request]{run: r, msg: m}
+	d := &delivery[K, T, request]{run: r, msg: m, subject: r.subjects[m.Subject()]}
 	ctx := r.ctx
 	if tracing.Enabled() {
 		ctx, _ = tracing.StartProcess(ctx, m.Header(), r.traced(m))
@@ -74,10 +83,11 @@ func (r *run[K, T, request]) Handle(m *consumer.Message) {
 		r.unmappable(d, err)
 		return
 	}
-	if d.owed = len(reqs); d.owed == 0 {
+	if len(reqs) == 0 {
 		m.Ack()
 		return
 	}
+	d.owes(len(reqs))
 	m.Drop()
 	if !r.group.Register(&d.Entry, d, reqs) {
 		m.GiveBack(0) // stopping
@@ -116,19 +126,20 @@ func (r *run[K, T, request]) undecodable(d *delivery[K, T, request], err error) 
 	}
 	r.log.Warn("a message cannot be decoded: given back, since another version may know it", "sequence", d.msg.Sequence(),
 		"subject", d.msg.Subject(), "delivery", n, "tries", undecodableTries, "error", err)
-	d.err = err
-	d.msg.GiveBack(jitter(undecodableDelay))
+	d.failed(err)
+	d.msg.GiveBack(jitter(r.src.options.delays.undecodable))
 }
 
 // unmappable gives a message back whose mapper or filter failed.
 func (r *run[K, T, request]) unmappable(d *delivery[K, T, request], err error) {
-	d.err = err
+	d.failed(err)
 	if r.ctx.Err() != nil {
 		d.msg.GiveBack(0) // it failed because of the stop, most likely
 		return
 	}
 	n := d.msg.Deliveries()
-	delay := jitter(min(mapFirst<<min(n-1, 16), mapMost))
+	o := &r.src.options.delays
+	delay := jitter(min(o.mapFirst<<min(n-1, 16), o.mapMost))
 	r.log.Error("mapping an event failed: given back", "sequence", d.msg.Sequence(), "subject", d.msg.Subject(),
 		"delivery", n, "again in", delay, "error", err)
 	d.msg.GiveBack(delay)
@@ -158,6 +169,20 @@ func (r *run[K, T, request]) traced(m *consumer.Message) tracing.Message {
 		Durable:    r.durable,
 		Controller: r.controller,
 	}
+}
+
+// owes notes how many requests the message was mapped to, for the span.
+func (d *delivery[K, T, request]) owes(n int) {
+	d.run.burials.mu.Lock()
+	d.owed = n
+	d.run.burials.mu.Unlock()
+}
+
+// failed notes what went wrong, for the span.
+func (d *delivery[K, T, request]) failed(err error) {
+	d.run.burials.mu.Lock()
+	d.err = err
+	d.run.burials.mu.Unlock()
 }
 
 // Span implements [tracing.Covered].
@@ -210,7 +235,10 @@ func (r *run[K, T, request]) Ended(m *consumer.Message, how consumer.Ending) {
 		if how == consumer.Released {
 			settlement = tracing.GivenBack
 		}
-		tracing.EndProcess(d.span, settlement, d.owed, d.err)
+		r.burials.mu.Lock()
+		owed, err := d.owed, d.err
+		r.burials.mu.Unlock()
+		tracing.EndProcess(d.span, settlement, owed, err)
 	}
 }
 

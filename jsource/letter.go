@@ -1,6 +1,7 @@
 package jsource
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -44,6 +45,9 @@ func (b *burial[K, T, request]) letter(stream, subject string) *natsgo.Msg {
 	m := b.delivery.msg
 	msg := natsgo.NewMsg(subject)
 	set := msg.Header.Set
+	if subject := b.delivery.subject; subject != "" {
+		set(DeadSubject, subject)
+	}
 	set(DeadStream, stream)
 	set(DeadSequence, strconv.FormatUint(m.Sequence(), 10))
 	set(DeadDurable, b.delivery.run.durable)
@@ -51,7 +55,7 @@ func (b *burial[K, T, request]) letter(stream, subject string) *natsgo.Msg {
 	set(DeadReason, b.reason)
 	set(DeadError, plain(b.err))
 	if b.req != nil {
-		set(DeadRequest, clean(sprint(*b.req), maxErrorText))
+		set(DeadRequest, clean(fmt.Sprint(*b.req), maxErrorText))
 		set(DeadAttempts, strconv.Itoa(b.attempts))
 	}
 	set(DeadStored, m.Stored().UTC().Format(time.RFC3339Nano))

@@ -1,9 +1,12 @@
 package jsource
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/levelstream/jsource/consumer"
 	"github.com/levelstream/jsource/reconciler/nats"
@@ -13,7 +16,7 @@ import (
 const (
 	metaController = "jsource.controller"
 	metaTopic      = "jsource.topic"
-	metaDead       = "jsource.dead" // what the subjects of its dead letters begin with, unless that is the default
+	metaDead       = "jsource.dead" // what the subjects of its dead letters begin with
 )
 
 // durableName is the default name of a controller's durable on a topic. The controller's part keeps "-" and
@@ -39,15 +42,26 @@ func deadSubject(prefix, stream, durable string, seq uint64) string {
 	return prefix + "." + stream + "." + durable + "." + strconv.FormatUint(seq, 10)
 }
 
-// deadPrefix is what the subjects of dead letters begin with, as the options say.
+// deadPrefix is what the subjects of dead letters begin with, as the options say. It refuses a stream that
+// cannot keep them.
 func deadPrefix(o *options) (string, error) {
-	if len(o.dead.Subjects) == 0 {
+	cfg := &o.dead
+	if cfg.Name != "" {
+		if err := consumer.CheckName(cfg.Name); err != nil {
+			return "", fmt.Errorf("DeadLetters: the stream's name %w", err)
+		}
+	}
+	if cfg.Retention != jetstream.LimitsPolicy {
+		return "", fmt.Errorf("DeadLetters: the stream's retention is %v, and should be %v, or letters nobody has read are gone",
+			cfg.Retention, jetstream.LimitsPolicy)
+	}
+	if len(cfg.Subjects) == 0 {
 		return defaultDeadPrefix, nil
 	}
-	prefix, ok := strings.CutSuffix(o.dead.Subjects[0], ".>")
-	if !ok || strings.ContainsAny(prefix, "*>") {
+	prefix, ok := strings.CutSuffix(cfg.Subjects[0], ".>")
+	if !ok || nats.NewTopic[string, string](prefix).Validate() != nil {
 		return "", fmt.Errorf("DeadLetters: subject %q should be a tree like %q, since each letter has a subject of its own",
-			o.dead.Subjects[0], "orders.dead.>")
+			cfg.Subjects[0], "orders.dead.>")
 	}
 	return prefix, nil
 }
@@ -65,11 +79,12 @@ func subjects[K comparable, T any](topic nats.Topic[K, T], kinds []nats.EventKin
 var allKinds = []nats.EventKind{nats.Created, nats.Updated, nats.Deleted}
 
 // rootOf returns the subject tree of the topic that an event's subject belongs to.
-func rootOf(subject string) (string, bool) {
+func rootOf(subject string) (string, error) {
 	for _, kind := range allKinds {
-		if prefix, ok := strings.CutSuffix(subject, "."+string(kind)); ok && prefix != "" {
-			return prefix + ".>", true
+		if prefix, ok := strings.CutSuffix(subject, "."+string(kind)); ok {
+			topic := nats.NewTopic[string, string](prefix)
+			return topic.Subject(), topic.Validate()
 		}
 	}
-	return "", false
+	return "", errors.New("not a topic's subject; it should end in .created, .updated or .deleted")
 }

@@ -28,6 +28,7 @@ type options struct {
 	dead          jetstream.StreamConfig
 	noDead        bool
 	js            jetstream.JetStream
+	delays        delays
 }
 
 // Durable names the durable consumer. Sources of the same name share its messages: each goes to one of

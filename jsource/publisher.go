@@ -96,7 +96,7 @@ func (p *Publisher) Publish(subject string, data []byte) error {
 type Receipt struct {
 	Stream    string
 	Sequence  uint64
-	Duplicate bool // the stream had stored it before: a change of the same MsgID
+	Duplicate bool // the stream had it already: a change of the same MsgID
 }
 
 // PublishOption changes how one event is published.
@@ -154,19 +154,26 @@ func publishEvent[K comparable, T any](ctx context.Context, p *Publisher, topic 
 
 // publish stores one event, with a span around it.
 func (p *Publisher) publish(ctx context.Context, subject string, data []byte, opts []PublishOption) (Receipt, error) {
-	how := publishing{id: nuid.Next()}
+	var how publishing
 	for _, opt := range opts {
 		opt(&how)
 	}
-	root, ok := rootOf(subject)
-	if !ok {
-		return Receipt{}, fmt.Errorf("publishing to %q: not a topic's subject; it should end in .created, .updated or .deleted", subject)
+	own := how.id == ""
+	if own {
+		how.id = nuid.Next()
+	}
+	root, err := rootOf(subject)
+	if err != nil {
+		return Receipt{}, fmt.Errorf("publishing to %q: %w", subject, err)
 	}
 	msg := natsgo.NewMsg(subject)
 	msg.Data = data
 	ctx, span := tracing.StartSend(ctx, strings.TrimSuffix(root, ".>"), tracing.Send{Subject: subject, ID: how.id, Size: len(data)})
 	msg.Header = tracing.Inject(ctx, msg.Header)
 	r, err := p.store(ctx, root, msg, how.id)
+	if own {
+		r.Duplicate = false // of an earlier try of this very call
+	}
 	if err != nil {
 		err = fmt.Errorf("publishing to %q: %w", subject, err)
 	}
@@ -204,7 +211,7 @@ func (p *Publisher) store(ctx context.Context, root string, msg *natsgo.Msg, id 
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return Receipt{}, fmt.Errorf("no answer from a stream in time, so it may or may not be stored: %w (%w)", last, ctx.Err())
+			return Receipt{}, fmt.Errorf("not confirmed in time, so it may or may not be stored: %w (%w)", last, ctx.Err())
 		}
 	}
 }
@@ -221,10 +228,13 @@ func (p *Publisher) provision(ctx context.Context, root string) error {
 	for i, kind := range allKinds {
 		covers[i] = strings.TrimSuffix(root, ">") + string(kind)
 	}
-	err := consumer.Retry(ctx, func(ctx context.Context) error {
-		_, err := consumer.ProvisionStream(ctx, p.js, consumer.TopicStream(p.stream, root, covers, false))
-		return err
-	})
+	err := reach(ctx, p.js)
+	if err == nil {
+		err = consumer.Retry(ctx, func(ctx context.Context) error {
+			_, err := consumer.ProvisionStream(ctx, p.js, consumer.TopicStream(p.stream, root, covers, false))
+			return err
+		})
+	}
 	if err != nil {
 		return fmt.Errorf("seeing to the stream of %q: %w", root, err)
 	}

@@ -51,7 +51,7 @@ func Mapped[K comparable, T any, request comparable](conn *natsgo.Conn, topic na
 func TryMapped[K comparable, T any, request comparable](conn *natsgo.Conn, topic nats.Topic[K, T],
 	m func(context.Context, nats.Event[K, T]) ([]request, error),
 ) *Source[K, T, request] {
-	s := &Source[K, T, request]{conn: conn, topic: topic, mapper: m}
+	s := &Source[K, T, request]{conn: conn, topic: topic, mapper: m, options: options{delays: defaultDelays}}
 	if conn == nil {
 		s.errs = append(s.errs, errors.New("the NATS connection is nil"))
 	}

@@ -29,7 +29,8 @@ const (
 // run is a Source that was started.
 type run[K comparable, T any, request comparable] struct {
 	src        *Source[K, T, request]
-	ctx        context.Context // the source's: ends when it is to stop
+	ctx        context.Context // ends when the source's does, or when the stop begins
+	cancel     context.CancelFunc
 	out        chan<- request
 	controller string
 	durable    string
@@ -43,10 +44,8 @@ type run[K comparable, T any, request comparable] struct {
 	watch      watch
 	subjects   map[string]string // so that a message's subject need not be kept
 
-	stopOnce sync.Once
-	stopping chan struct{}   // closed when the stop has begun
-	grace    context.Context // while it lasts running attempts may finish; set before stopping is closed
-	stopped  chan struct{}   // closed when it has ended
+	stopping chan struct{} // closed when the stop has begun
+	stopped  chan struct{} // closed when it has ended
 	stopErr  error
 	draining atomic.Bool
 	workers  sync.WaitGroup
@@ -68,11 +67,8 @@ func (s *Source[K, T, request]) start(ctx context.Context, out chan<- request) e
 		return err
 	}
 	r := &run[K, T, request]{
-		src: s, ctx: ctx, out: out, log: slog.Default(), tracker: s.tracker,
+		src: s, out: out, log: reconciler.DefaultLogger(ctx), tracker: s.tracker,
 		stopping: make(chan struct{}), stopped: make(chan struct{}),
-	}
-	if err := r.identify(); err != nil {
-		return err
 	}
 	s.mu.Lock()
 	started := s.started
@@ -81,10 +77,15 @@ func (s *Source[K, T, request]) start(ctx context.Context, out chan<- request) e
 	if started {
 		return errors.New("it was started before: make another one")
 	}
-	err := r.begin()
+	r.ctx, r.cancel = context.WithCancel(ctx)
+	err := r.identify()
+	if err == nil {
+		err = r.begin(ctx)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
+		r.cancel()
 		s.started = false
 		return err
 	}
@@ -103,6 +104,9 @@ func (r *run[K, T, request]) identify() error {
 	case r.tracker != nil:
 		if o.durable == "" {
 			return errors.New("a source with Track needs a name for its durable: set Durable")
+		}
+		if ours {
+			return fmt.Errorf("controller %q keeps account by itself, and Track is for other engines: remove it", h.Controller())
 		}
 		r.controller = o.durable
 		r.tracker.SetObserver(reconciler.Observe[request](r.controller))
@@ -136,7 +140,7 @@ func (r *run[K, T, request]) identify() error {
 }
 
 // begin opens what the source consumes and starts to consume it.
-func (r *run[K, T, request]) begin() error {
+func (r *run[K, T, request]) begin(source context.Context) error {
 	s, o := r.src, &r.src.options
 	if r.js = o.js; r.js == nil {
 		js, err := jetstream.New(s.conn)
@@ -176,8 +180,9 @@ func (r *run[K, T, request]) begin() error {
 	if err != nil {
 		return err
 	}
-	if deadRoot != defaultDeadPrefix {
-		cfg.Metadata = map[string]string{metaDead: deadRoot}
+	cfg.Metadata = map[string]string{metaDead: deadRoot}
+	if err := reach(ctx, r.js); err != nil {
+		return err
 	}
 	if r.consumer, err = consumer.Open(ctx, r.js, cfg); err != nil {
 		return err
@@ -202,21 +207,21 @@ func (r *run[K, T, request]) begin() error {
 	}
 	r.workers.Go(r.burials.work)
 	r.workers.Go(r.look)
-	go r.stopWithContext()
+	go r.stopWithContext(source)
 	return nil
 }
 
 // stopWithContext stops the source when its context has ended and nobody else does.
-func (r *run[K, T, request]) stopWithContext() {
+func (r *run[K, T, request]) stopWithContext(source context.Context) {
 	select {
 	case <-r.stopped:
 		return
-	case <-r.ctx.Done():
+	case <-source.Done():
 	}
 	if r.handle != nil {
 		return // the controller calls stop
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), drainGrace)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(source), drainGrace)
 	defer cancel()
 	if err := r.stop(ctx); err != nil {
 		r.log.Error("stopping", "error", err)

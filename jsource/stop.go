@@ -52,6 +52,7 @@ func (r *run[K, T, request]) wind(ctx context.Context) error {
 	// Attempts that begin from now on count for nothing.
 	r.group.Stop()
 	close(r.stopping)
+	r.cancel() // a push nobody takes, a mapper that waits: whatever Handle is doing ends
 	pullCtx, cancel := context.WithTimeout(ctx, underWay)
 	err := r.consumer.StopPulling(pullCtx)
 	cancel()

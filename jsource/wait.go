@@ -11,6 +11,8 @@ import (
 
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/levelstream/jsource/consumer"
 )
 
 // How often WaitReconciled asks the server: from waitFirst, twice as long each time, up to waitMost.
@@ -50,36 +52,15 @@ func waitReconciled(ctx context.Context, js jetstream.JetStream, durable string,
 	if r.Sequence == 0 || r.Stream == "" {
 		return errors.New("the receipt is empty: the event was not published")
 	}
-	stream, err := js.Stream(ctx, r.Stream)
-	if err != nil {
-		return err
-	}
-	var (
-		from uint64
-		last error
-	)
-	for wait, first := waitFirst, true; ; wait, first = min(2*wait, waitMost), false {
-		var cons jetstream.Consumer
-		cons, err = stream.Consumer(ctx, durable)
-		switch {
-		case err == nil:
-			info := cons.CachedInfo()
-			if first {
-				from = min(info.AckFloor.Stream+1, r.Sequence)
-			}
-			settled, err := settledUpTo(ctx, stream, info, r.Sequence)
-			if settled {
-				return deadLetters(ctx, js, info, r.Stream, from, r.Sequence)
-			}
-			last = fmt.Errorf("its ack floor is %d, %d messages are unsettled and %d not handed out yet",
-				info.AckFloor.Stream, info.NumAckPending, info.NumPending)
-			if err != nil {
-				last = err
-			}
-		case first && errors.Is(err, jetstream.ErrConsumerNotFound):
+	w := waiting{js: js, durable: durable, receipt: r}
+	var last error
+	for wait := waitFirst; ; wait = min(2*wait, waitMost) {
+		done, err := w.look(ctx)
+		if done {
 			return err
-		default:
-			last = err // it may be made anew, or have no leader for the moment
+		}
+		if ctx.Err() == nil || last == nil {
+			last = err
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -89,6 +70,61 @@ func waitReconciled(ctx context.Context, js jetstream.JetStream, durable string,
 			return fmt.Errorf("%w: %w", ctx.Err(), last)
 		}
 	}
+}
+
+// waiting is one call of WaitReconciled.
+type waiting struct {
+	js      jetstream.JetStream
+	durable string
+	receipt Receipt
+
+	stream jetstream.Stream // nil: to be looked up
+	made   time.Time        // when the stream was
+	from   uint64           // what was settled below before is not asked about; 0: the durable was not seen yet
+}
+
+// look reports whether there is nothing left to wait for; if there is, the error says what.
+func (w *waiting) look(ctx context.Context) (done bool, err error) {
+	if w.stream == nil {
+		stream, err := w.js.Stream(ctx, w.receipt.Stream)
+		if err != nil {
+			return w.from == 0 && !consumer.Transient(err), err
+		}
+		switch created := stream.CachedInfo().Created; {
+		case w.made.IsZero():
+			w.made = created
+		case !w.made.Equal(created):
+			return true, errors.New("the stream was made anew, and the event went with the old one")
+		}
+		w.stream = stream
+	}
+	cons, err := w.stream.Consumer(ctx, w.durable)
+	if err != nil {
+		w.stream = nil
+		// A durable that was there may be made anew.
+		gone := errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound)
+		return !consumer.Transient(err) && (w.from == 0 || !gone), err
+	}
+	info := cons.CachedInfo()
+	if w.from == 0 {
+		w.from = min(info.AckFloor.Stream+1, w.receipt.Sequence)
+	}
+	settled, err := settledUpTo(ctx, w.stream, info, w.receipt.Sequence)
+	if err != nil {
+		return !consumer.Transient(err), err
+	}
+	if !settled {
+		return false, fmt.Errorf("its ack floor is %d, %d messages are unsettled and %d not handed out yet",
+			info.AckFloor.Stream, info.NumAckPending, info.NumPending)
+	}
+	dead, err := w.deadLetters(ctx, info)
+	if err != nil {
+		return !consumer.Transient(err), fmt.Errorf("looking for its dead letters: %w", err)
+	}
+	if len(dead) > 0 {
+		return true, &DeadLetterError{Stream: w.receipt.Stream, Durable: w.durable, Sequences: dead}
+	}
+	return true, nil
 }
 
 // settledUpTo reports whether everything up to seq that the durable gets is settled: its ack floor has passed
@@ -118,37 +154,51 @@ func settledUpTo(ctx context.Context, stream jetstream.Stream, info *jetstream.C
 	return true, nil
 }
 
-// deadLetters returns an error if a message between from and to became a dead letter of the durable.
-func deadLetters(ctx context.Context, js jetstream.JetStream, info *jetstream.ConsumerInfo, stream string, from, to uint64) error {
+// deadLetters are the sequences of the messages waited for that became dead letters.
+func (w *waiting) deadLetters(ctx context.Context, info *jetstream.ConsumerInfo) ([]uint64, error) {
 	prefix := info.Config.Metadata[metaDead]
 	if prefix == "" {
 		prefix = defaultDeadPrefix
 	}
-	name, err := js.StreamNameBySubject(ctx, prefix+"."+stream+"."+info.Name+".>")
+	tree := prefix + "." + w.receipt.Stream + "." + info.Name + ".>"
+	name, err := w.js.StreamNameBySubject(ctx, tree)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil // none are kept
-	}
-	var letters jetstream.Stream
-	if err == nil {
-		letters, err = js.Stream(ctx, name)
+		return nil, nil // none are kept
 	}
 	if err != nil {
-		return fmt.Errorf("looking for its dead letters: %w", err)
+		return nil, err
 	}
-	subjects, err := letters.Info(ctx, jetstream.WithSubjectFilter(prefix+"."+stream+"."+info.Name+".>"))
+	letters, err := w.js.Stream(ctx, name)
 	if err != nil {
-		return fmt.Errorf("looking for its dead letters: %w", err)
+		return nil, err
 	}
-	found := &DeadLetterError{Stream: stream, Durable: info.Name}
+	subjects, err := letters.Info(ctx, jetstream.WithSubjectFilter(tree))
+	if err != nil {
+		return nil, err
+	}
+	var dead []uint64
 	for subject := range subjects.State.Subjects {
 		seq, err := strconv.ParseUint(subject[strings.LastIndexByte(subject, '.')+1:], 10, 64)
-		if err == nil && seq >= from && seq <= to && len(found.Sequences) < maxNamed {
-			found.Sequences = append(found.Sequences, seq)
+		if err == nil && seq >= w.from && seq <= w.receipt.Sequence {
+			dead = append(dead, seq)
 		}
 	}
-	if len(found.Sequences) == 0 {
-		return nil
+	slices.Sort(dead)
+	var mine []uint64
+	for _, seq := range dead {
+		letter, err := letters.GetLastMsgForSubject(ctx, deadSubject(prefix, w.receipt.Stream, info.Name, seq))
+		if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
+			return nil, err
+		}
+		if err == nil {
+			stored, err := time.Parse(time.RFC3339Nano, letter.Header.Get(DeadStored))
+			if err == nil && stored.Before(w.made) {
+				continue // of a stream of that name that is gone
+			}
+		}
+		if mine = append(mine, seq); len(mine) == maxNamed {
+			break
+		}
 	}
-	slices.Sort(found.Sequences)
-	return found
+	return mine, nil
 }

@@ -67,18 +67,21 @@ func (r *run[K, T, request]) look() {
 			r.log.Warn("no attempt has begun on a request: pushed again", "request", req, "within", bound)
 			select {
 			case r.out <- req:
+				continue
 			case <-r.stopping:
 				return
+			case <-ticker.C:
 			}
+			break // nobody takes what is pushed
 		}
 		for _, l := range lost {
 			d, ok := l.Message.(*delivery[K, T, request])
 			if !ok {
 				continue // the group has no others
 			}
-			d.err = errors.New("no attempt began, though its requests were pushed several times")
+			d.failed(errors.New("no attempt began, though its requests were pushed several times"))
 			probe = []request{l.Request}
-			d.msg.GiveBack(jitter(lostDelay))
+			d.msg.GiveBack(jitter(r.src.options.delays.lost))
 		}
 		switch began := r.tracker.Began(); {
 		case len(lost) > 0:

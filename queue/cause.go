@@ -13,10 +13,12 @@ const (
 	Owed
 	// Requeue: an attempt on it asked for another one after a while. It comes with what caused that one.
 	Requeue
+	// Low: a source said itself that the request can wait, such as the first list of a Kubernetes kind.
+	Low
 )
 
-// resync reports whether the attempt gives way to those that events ask for.
-func (c Cause) resync() bool { return c&^Requeue == Resync }
+// yields reports whether the attempt gives way to those that events ask for.
+func (c Cause) yields() bool { return c&(Resync|Low) != 0 && c&(Event|Owed) == 0 }
 
 func (c Cause) String() string {
 	switch {
@@ -28,6 +30,8 @@ func (c Cause) String() string {
 		return "requeue"
 	case c&Resync != 0:
 		return "resync"
+	case c&Low != 0:
+		return "low priority"
 	default:
 		return "unknown"
 	}

@@ -187,7 +187,7 @@ func (q *Queue[request]) join(req request, place uint64) (resync bool) {
 			// its own, yet there is to be another one.
 			s.waiting = cmp.Or(s.running, Requeue)
 		}
-		s.place, s.resync = place, s.waiting.resync()
+		s.place, s.resync = place, s.waiting.yields()
 		resync = s.resync
 		return s
 	})
@@ -198,7 +198,7 @@ func (q *Queue[request]) join(req request, place uint64) (resync bool) {
 // it to place in the event line.
 func (q *Queue[request]) promote(req request, place uint64) (promoted bool) {
 	q.update(req, func(s state) state {
-		if promoted = s.resync && !s.waiting.resync(); promoted {
+		if promoted = s.resync && !s.waiting.yields(); promoted {
 			s.place, s.resync = place, false
 		}
 		return s

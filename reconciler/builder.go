@@ -101,8 +101,8 @@ func (b *Builder[request]) Grace(d time.Duration) *Builder[request] {
 	return b
 }
 
-// Logger sets where the controller logs. Default: slog.Default() at Start. From a controller-runtime
-// process pass slog.New(logr.ToSlogHandler(mgr.GetLogger())).
+// Logger sets where the controller logs. Default: the logr logger that Start's context carries, as it does
+// under a controller-runtime manager, otherwise slog.Default().
 func (b *Builder[request]) Logger(l *slog.Logger) *Builder[request] {
 	b.logger = l
 	return b

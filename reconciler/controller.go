@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
+
 	"github.com/levelstream/jsource/queue"
 )
 
@@ -51,7 +53,7 @@ func (c *Controller[request]) Start(ctx context.Context) error {
 		return fmt.Errorf("controller %q: it was started before; build another one", c.name)
 	}
 	if c.logger == nil {
-		c.logger = slog.Default()
+		c.logger = DefaultLogger(ctx)
 	}
 	c.logger = c.logger.With("controller", c.name)
 	c.tracker.SetQueued(c.queue.Holds)
@@ -80,13 +82,22 @@ func (c *Controller[request]) Start(ctx context.Context) error {
 	return err
 }
 
+// DefaultLogger is the logger of whoever was given none: the one that ctx carries for logr (in a
+// controller-runtime process it does), otherwise slog.Default().
+func DefaultLogger(ctx context.Context) *slog.Logger {
+	if l := logr.FromContextAsSlogLogger(ctx); l != nil {
+		return l
+	}
+	return slog.Default()
+}
+
 // startSources starts the sources one after the other. A source that fails because ctx has ended did
 // not fail.
 func (c *Controller[request]) startSources(ctx context.Context, r *run, forwarders *sync.WaitGroup) error {
 	for i, src := range c.sources {
 		name := sourceName(src, i)
 		h := &Handle{
-			run: r, source: name, tracker: c.tracker,
+			run: r, source: name, tracker: c.tracker, queue: c.queue,
 			logger: c.logger.With("source", name),
 		}
 		out := make(chan request)

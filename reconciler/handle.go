@@ -19,6 +19,7 @@ type Handle struct {
 	source  string
 	logger  *slog.Logger
 	tracker any // *queue.Tracker[request]
+	queue   any // *queue.Queue[request]
 
 	mu    sync.Mutex
 	tells queue.Cause // what pushes of this source mean
@@ -59,6 +60,21 @@ func TrackerFrom[request comparable](ctx context.Context) *queue.Tracker[request
 		h.mu.Unlock()
 	}
 	return t
+}
+
+// PushLow pushes a request of the source that was started with ctx without its channel, as one that can wait:
+// like those of a list, it gives way to the requests of events without starving. It reports false, and does
+// nothing, when no Controller started the source.
+func PushLow[request comparable](ctx context.Context, req request) bool {
+	h, ok := FromContext(ctx)
+	if !ok {
+		return false
+	}
+	q, ok := h.queue.(*queue.Queue[request])
+	if ok {
+		q.Add(req, queue.Low)
+	}
+	return ok
 }
 
 // Controller is the name of the Controller that runs the source.

@@ -1,9 +1,11 @@
 package natstest_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/levelstream/jsource/internal/natstest"
@@ -100,6 +102,47 @@ func TestStepDownMovesLeadershipAndCutsNoConnection(t *testing.T) {
 	}
 	publishSoon(t, js, "orders.created")
 	ackNext(t, js, 1)
+}
+
+func TestPartitionHoldsBothDirections(t *testing.T) {
+	c := natstest.StartCluster(t, 3)
+	cut, other := c.Servers()[1].Conn(), c.Servers()[2].Conn()
+	atCut, err := cut.SubscribeSync("to.cut")
+	check(t, "subscribe", err)
+	atOther, err := other.SubscribeSync("to.other")
+	check(t, "subscribe", err)
+	ways := []struct {
+		from    *nats.Conn
+		to      *nats.Subscription
+		subject string
+	}{{other, atCut, "to.cut"}, {cut, atOther, "to.other"}}
+	for _, way := range ways {
+		natstest.Eventually(t, "interest has spread", natstest.Patience, func() error {
+			check(t, "publish", way.from.Publish(way.subject, []byte("before")))
+			_, err := way.to.NextMsg(aMoment)
+			return err
+		})
+	}
+	c.Partition(1)
+	for _, way := range ways {
+		check(t, "publish", way.from.Publish(way.subject, []byte("held")))
+		for {
+			msg, err := way.to.NextMsg(aMoment)
+			if errors.Is(err, nats.ErrTimeout) {
+				break
+			}
+			check(t, "receive", err)
+			if string(msg.Data) != "before" {
+				t.Fatalf("%q passed the partition", msg.Data)
+			}
+		}
+	}
+	c.Heal(1)
+	for _, way := range ways {
+		if msg, err := way.to.NextMsg(natstest.Patience); err != nil || string(msg.Data) != "held" {
+			t.Errorf("after Heal: %v, %v, want what was held", msg, err)
+		}
+	}
 }
 
 func TestPartitionedLeaderIsReplacedAndCatchesUp(t *testing.T) {
