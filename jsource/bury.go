@@ -46,7 +46,8 @@ type burial[K comparable, T any, request comparable] struct {
 type burials[K comparable, T any, request comparable] struct {
 	run    *run[K, T, request]
 	prefix string
-	none   bool // NoDeadLetters
+	none   bool   // NoDeadLetters
+	stream string // which keeps them; only provision writes it
 
 	mu      sync.Mutex
 	waiting []*burial[K, T, request]
@@ -95,8 +96,17 @@ func (b *burials[K, T, request]) provision(ctx context.Context) error {
 			AllowDirect: true,
 		}
 	}
-	_, err := consumer.ProvisionStream(ctx, b.run.js, want)
-	return err
+	letters, err := consumer.ProvisionStream(ctx, b.run.js, want)
+	if err != nil {
+		return err
+	}
+	cfg := &letters.CachedInfo().Config
+	if cfg.NoAck {
+		// Bind does not make it one that confirms what it stores.
+		return fmt.Errorf("stream %q cannot be used: its no_ack is true, and no dead letter in it is ever confirmed", cfg.Name)
+	}
+	b.stream = cfg.Name
+	return nil
 }
 
 // add makes a dead letter due. It does not wait for it to be stored.
@@ -174,6 +184,7 @@ func (b *burials[K, T, request]) tried(due *burial[K, T, request], err error) {
 	defer b.mu.Unlock()
 	b.waiting[0] = nil
 	b.waiting = b.waiting[1:]
+	due.delivery.stuck = err != nil
 	switch {
 	case err != nil:
 		if !due.failed {
@@ -244,7 +255,8 @@ func (b *burials[K, T, request]) store(ctx context.Context, due *burial[K, T, re
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("storing the dead letter of sequence %d of stream %q: %w", m.Sequence(), stream, err)
+		return fmt.Errorf("storing the dead letter of sequence %d of stream %q in stream %q: %w",
+			m.Sequence(), stream, b.stream, err)
 	}
 	return nil
 }
@@ -340,12 +352,13 @@ func (b *burials[K, T, request]) health() error {
 	return b.err
 }
 
-// burying reports whether all of the message is to become a dead letter.
-func (d *delivery[K, T, request]) burying() bool {
+// burying reports whether all of the message is to become a dead letter, and whether a letter of it could not
+// be stored when that was last tried.
+func (d *delivery[K, T, request]) burying() (all, stuck bool) {
 	b := d.run.burials
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return d.buried
+	return d.buried, d.stuck
 }
 
 // inherit takes over what old superseded, and old itself.

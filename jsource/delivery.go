@@ -48,6 +48,7 @@ type delivery[K comparable, T any, request comparable] struct {
 	owed       int      // requests it was mapped to
 	err        error    // what went wrong, for the span
 	buried     bool     // all of it is to become a dead letter
+	stuck      bool     // its dead letter could not be stored when that was last tried
 	superseded []uint64 // sequences of messages it superseded, the last maxNamed of them
 	replaced   int      // how many they are
 }

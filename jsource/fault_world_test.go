@@ -53,9 +53,9 @@ type world struct {
 }
 
 // newWorld also judges, when the test has ended, what each replica said of each message.
-func newWorld(tb testing.TB) *world {
+func newWorld(tb testing.TB, opts ...natstest.Option) *world {
 	tb.Helper()
-	w := &world{tb: tb, srv: natstest.Start(tb), log: slog.New(slog.NewTextHandler(testLog(tb), nil))}
+	w := &world{tb: tb, srv: natstest.Start(tb, opts...), log: slog.New(slog.NewTextHandler(testLog(tb), nil))}
 	w.js = w.srv.JetStream()
 	var err error
 	if w.pub, err = jsource.NewPublisher(w.srv.Conn()); err != nil {

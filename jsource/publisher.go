@@ -183,7 +183,7 @@ func (p *Publisher) publish(ctx context.Context, subject string, data []byte, op
 
 // store publishes msg until the stream has answered, the error is one that time does not mend, or ctx ends.
 func (p *Publisher) store(ctx context.Context, root string, msg *natsgo.Msg, id string) (Receipt, error) {
-	if err := p.provision(ctx, root); err != nil {
+	if err := p.provision(ctx, root, msg.Subject); err != nil {
 		return Receipt{}, err
 	}
 	var last error
@@ -197,7 +197,7 @@ func (p *Publisher) store(ctx context.Context, root string, msg *natsgo.Msg, id 
 		if errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, natsgo.ErrNoResponders) {
 			// No stream holds the topic any more, or it has no leader for the moment.
 			p.forget(root)
-			if perr := p.provision(ctx, root); perr != nil {
+			if perr := p.provision(ctx, root, msg.Subject); perr != nil {
 				return Receipt{}, errors.Join(perr, err)
 			}
 		} else if !consumer.Transient(err) {
@@ -216,8 +216,8 @@ func (p *Publisher) store(ctx context.Context, root string, msg *natsgo.Msg, id 
 	}
 }
 
-// provision sees to it that a stream holds root.
-func (p *Publisher) provision(ctx context.Context, root string) error {
+// provision sees to it that a stream holds root, of which subject is one, and that it keeps what it confirms.
+func (p *Publisher) provision(ctx context.Context, root, subject string) error {
 	p.mu.Lock()
 	known := p.roots[root]
 	p.mu.Unlock()
@@ -231,8 +231,15 @@ func (p *Publisher) provision(ctx context.Context, root string) error {
 	err := reach(ctx, p.js)
 	if err == nil {
 		err = consumer.Retry(ctx, func(ctx context.Context) error {
-			_, err := consumer.ProvisionStream(ctx, p.js, consumer.TopicStream(p.stream, root, covers, false))
-			return err
+			name, err := p.js.StreamNameBySubject(ctx, subject)
+			if errors.Is(err, jetstream.ErrStreamNotFound) {
+				_, err = consumer.ProvisionStream(ctx, p.js, consumer.TopicStream(p.stream, root, covers, false))
+				return err
+			}
+			if err != nil {
+				return err
+			}
+			return p.fit(ctx, name)
 		})
 	}
 	if err != nil {
@@ -241,6 +248,22 @@ func (p *Publisher) provision(ctx context.Context, root string) error {
 	p.mu.Lock()
 	p.roots[root] = true
 	p.mu.Unlock()
+	return nil
+}
+
+// fit refuses a stream that does not confirm what it stores, or confirms what it does not.
+func (p *Publisher) fit(ctx context.Context, name string) error {
+	stream, err := p.js.Stream(ctx, name)
+	if err != nil {
+		return fmt.Errorf("looking up stream %q: %w", name, err)
+	}
+	switch cfg := &stream.CachedInfo().Config; {
+	case cfg.NoAck:
+		return fmt.Errorf("stream %q cannot be used: its no_ack is true, and nobody is told what it has stored", name)
+	case cfg.Retention == jetstream.InterestPolicy:
+		return fmt.Errorf("stream %q cannot be used: its retention is %v, and it confirms events that it does not store",
+			name, cfg.Retention)
+	}
 	return nil
 }
 

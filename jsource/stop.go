@@ -75,10 +75,13 @@ func (r *run[K, T, request]) wind(ctx context.Context) error {
 // what can. It returns how much is still held.
 func (r *run[K, T, request]) giveBack(all bool) (left int) {
 	for _, m := range r.consumer.Held() {
-		d, ok := m.Owner().(*delivery[K, T, request])
-		if ok && (!r.group.Abandon(&d.Entry, all) || d.burying() && !all) {
-			left++
-			continue
+		if d, ok := m.Owner().(*delivery[K, T, request]); ok {
+			burying, stuck := d.burying()
+			now := all || stuck // nobody waits for what may take for ever
+			if !r.group.Abandon(&d.Entry, now) || burying && !now {
+				left++
+				continue
+			}
 		}
 		m.GiveBack(0)
 	}

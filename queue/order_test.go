@@ -247,11 +247,11 @@ func TestCause_String(t *testing.T) {
 	got := []string{}
 	for _, c := range []queue.Cause{
 		queue.Resync, queue.Requeue, queue.Resync | queue.Requeue, queue.Event | queue.Resync,
-		queue.Owed | queue.Event | queue.Resync, 0,
+		queue.Owed | queue.Event | queue.Resync, queue.Low, queue.Low | queue.Resync, 0,
 	} {
 		got = append(got, c.String())
 	}
-	want := []string{"resync", "requeue", "requeue", "event", "message", "unknown"}
+	want := []string{"resync", "requeue", "requeue", "event", "message", "low priority", "resync", "unknown"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -39,11 +39,11 @@ func (m *modelQueue) add(req string, cause queue.Cause) {
 		r.again = true
 		return
 	}
-	resync := r.waiting&^queue.Requeue == queue.Resync
+	yields := r.waiting&(queue.Resync|queue.Low) != 0 && r.waiting&(queue.Event|queue.Owed) == 0
 	at := slices.Index(m.resyncs, req)
 	switch {
-	case slices.Contains(m.events, req) || at >= 0 && resync:
-	case resync:
+	case slices.Contains(m.events, req) || at >= 0 && yields:
+	case yields:
 		m.resyncs = append(m.resyncs, req)
 	default:
 		if at >= 0 {
@@ -127,7 +127,7 @@ func TestN1_TheOrderIsThatOfAModel(t *testing.T) {
 				m.done(req)
 			}
 			requests := rapid.SampledFrom(modelRequests)
-			causes := rapid.SampledFrom([]queue.Cause{queue.Resync, queue.Event, queue.Owed})
+			causes := rapid.SampledFrom([]queue.Cause{queue.Resync, queue.Low, queue.Event, queue.Owed})
 			pass := func(d time.Duration) {
 				time.Sleep(d)
 				synctest.Wait()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -47,6 +48,7 @@ func TestS2_RegisteredBeforeAWorkerSees(t *testing.T) {
 	begun := make([]atomic.Uint64, requests)
 	reconcile := queue.Wrap(tracker, func(_ context.Context, req int) (int, error) {
 		begun[req].Add(1)
+		runtime.Gosched()
 		return 0, nil
 	})
 
@@ -73,7 +75,7 @@ func TestS2_RegisteredBeforeAWorkerSees(t *testing.T) {
 			for i := range each {
 				m := &counted{owes: map[int]uint64{}, begun: begun, left: &left}
 				var reqs []int
-				for range 1 + rand.IntN(3) {
+				for range 1 + rand.IntN(6) {
 					req := rand.IntN(requests)
 					reqs = append(reqs, req)
 					m.owes[req] = begun[req].Load()

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"net/url"
-	"strings"
 
 	_ "modernc.org/sqlite" // SQLite, in Go: nothing to install
 )
@@ -28,19 +27,6 @@ func openDatabase(file string, conns int, pragmas ...string) (*sql.DB, error) {
 }
 
 const readOnly = "query_only(1)"
-
-// runScript executes statements separated by semicolons.
-func runScript(ctx context.Context, db *sql.DB, script string) error {
-	for statement := range strings.SplitSeq(script, ";") {
-		if strings.TrimSpace(statement) == "" {
-			continue
-		}
-		if _, err := db.ExecContext(ctx, statement); err != nil {
-			return fmt.Errorf("making the database: %w", err)
-		}
-	}
-	return nil
-}
 
 // inTransaction runs fn in a transaction and commits it if fn succeeds.
 func inTransaction(ctx context.Context, db *sql.DB, fn func(*sql.Tx) error) error {

@@ -60,7 +60,10 @@ func createStatuses(ctx context.Context, file string) error {
 		return err
 	}
 	defer db.Close()
-	return runScript(ctx, db, statusesSchema)
+	if _, err := db.ExecContext(ctx, statusesSchema); err != nil {
+		return fmt.Errorf("making a database of statuses: %w", err)
+	}
+	return nil
 }
 
 // openStatuses opens the database for one controller.

@@ -37,12 +37,11 @@ func createStore(ctx context.Context, file string, stages []stageKey) (*store, e
 	if err != nil {
 		return nil, err
 	}
-	err = runScript(ctx, db, storeSchema)
-	if err == nil {
+	if _, err = db.ExecContext(ctx, storeSchema); err == nil {
 		err = inTransaction(ctx, db, func(tx *sql.Tx) error {
 			for _, s := range stages {
 				if _, err := tx.ExecContext(ctx, `INSERT INTO stages (project, name) VALUES (?, ?)`, s.Project, s.Name); err != nil {
-					return fmt.Errorf("making Stages: %w", err)
+					return err
 				}
 			}
 			return nil
@@ -50,7 +49,7 @@ func createStore(ctx context.Context, file string, stages []stageKey) (*store, e
 	}
 	if err != nil {
 		db.Close()
-		return nil, err
+		return nil, fmt.Errorf("making the database of requests: %w", err)
 	}
 	return &store{db: db}, nil
 }

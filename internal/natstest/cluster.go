@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -321,14 +322,7 @@ func (c *Cluster) setPartition(i int, cutOff bool) {
 }
 
 // Index is the number of a server, as Partition and Heal take it.
-func (c *Cluster) Index(s *Server) int {
-	for i, one := range c.servers {
-		if one == s {
-			return i
-		}
-	}
-	return -1
-}
+func (c *Cluster) Index(s *Server) int { return slices.Index(c.servers, s) }
 
 // reachable are the servers that run and are not cut off.
 func (c *Cluster) reachable() []*Server {
@@ -344,5 +338,8 @@ func (c *Cluster) reachable() []*Server {
 	return up
 }
 
-// hasQuorum reports whether enough servers are up to elect a leader.
-func (c *Cluster) hasQuorum() bool { return len(c.reachable()) > len(c.servers)/2 }
+// canCatchUp reports whether s reaches enough servers to have a leader with them.
+func (c *Cluster) canCatchUp(s *Server) bool {
+	up := c.reachable()
+	return slices.Contains(up, s) && len(up) > len(c.servers)/2
+}

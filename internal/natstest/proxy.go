@@ -66,8 +66,7 @@ func newProxy(tb testing.TB, taps *tapSet) *Proxy {
 // Addr is the host and port to connect to instead of the target's.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// URL is Addr as a NATS client takes it. A client of a cluster should be told to ignore discovered
-// servers, else it will find the way around the proxy.
+// URL is Addr as a NATS client takes it.
 func (p *Proxy) URL() string { return "nats://" + p.Addr() }
 
 // Retarget sends connections made from now on to another address.

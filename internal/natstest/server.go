@@ -148,7 +148,7 @@ func (s *Server) Stop() {
 
 // Restart stops the server if it runs and starts it on the same port and store directory. It returns
 // when JetStream answers for the streams found there; in a cluster, when this server has caught up with
-// the others, unless too few of them run (see [Cluster.WaitCurrent]).
+// the others, unless it reaches too few of them (see [Cluster.WaitCurrent]).
 func (s *Server) Restart() {
 	s.tb.Helper()
 	s.Stop()
@@ -264,10 +264,10 @@ func (s *Server) accounts() []string {
 }
 
 // waitReady waits until the server reports itself healthy: JetStream enabled, streams recovered.
-// Where there are too few servers for that, as while a whole cluster restarts, nobody can be.
+// Where it reaches too few others for that, as while a whole cluster restarts, it cannot be.
 func (s *Server) waitReady() {
 	s.tb.Helper()
-	if s.route != nil && !s.route.cluster.hasQuorum() {
+	if s.route != nil && !s.route.cluster.canCatchUp(s) {
 		return
 	}
 	Eventually(s.tb, "server "+s.name+" is healthy", Patience, s.healthy)

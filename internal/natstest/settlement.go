@@ -88,8 +88,9 @@ var (
 	errProbe      = errors.New("not heard yet")
 )
 
-// parseSettlement reads a message published to an ack reply.
-func parseSettlement(subject, reply string, payload []byte) (Settlement, error) {
+// ParseSettlement reads a message published to an ack reply, as a [Witness] does. A delivery's reply says
+// which message and copy it is: read it with an empty payload. An error says that subject is no ack reply.
+func ParseSettlement(subject, reply string, payload []byte) (Settlement, error) {
 	tokens := strings.Split(subject, ".")
 	first := scopedPosition
 	switch {

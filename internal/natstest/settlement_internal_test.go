@@ -13,7 +13,7 @@ func TestAckReplyLayouts(t *testing.T) {
 		"scoped, no domain":   "$JS.ACK._.aBcDeFgH.S.D.2.3.4.5.6",
 		"scoped, random tail": "$JS.ACK.hub.aBcDeFgH.S.D.2.3.4.5.6.x9",
 	} {
-		got, err := parseSettlement(subject, "inbox", []byte("+ACK"))
+		got, err := ParseSettlement(subject, "inbox", []byte("+ACK"))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -31,7 +31,7 @@ func TestAckReplyLayouts(t *testing.T) {
 		"$JS.ACK.S.D", "$JS.ACK.S.D.probe", "$JS.ACK.S.D.2.3.4.5.6.7", "$JS.ACK.S.D.x.3.4.5.6",
 		"$JS.FC.S.D.2.3.4.5.6", "orders.created",
 	} {
-		if got, err := parseSettlement(subject, "", nil); err == nil {
+		if got, err := ParseSettlement(subject, "", nil); err == nil {
 			t.Errorf("%s taken for %+v", subject, got)
 		}
 	}

@@ -54,7 +54,7 @@ func (w *Witness) probeSubject() string { return ackTokens + w.stream + "." + w.
 
 // record takes a published message and keeps it if it settles something of this durable.
 func (w *Witness) record(subject, reply string, payload []byte) {
-	s, err := parseSettlement(subject, reply, payload)
+	s, err := ParseSettlement(subject, reply, payload)
 	// The wildcards of one layout can match the other with unlucky names: the parser tells.
 	if err == nil && s.Stream == w.stream && s.Durable == w.durable {
 		w.settlements.add(s)

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// verdict is what the run comes to.
+type verdict struct {
+	published, relevant int
+	columns             [2]column
+}
+
+// column is what is said of one controller.
+type column struct {
+	reconciled int
+	lost       int
+	first      int64 // the number of the first change lost
+
+	// The lost ones, by what happened to them.
+	inProcess, whileDown, whileCut, elsewhere int
+	// And by what made up for them.
+	byEvent, byList, closed, never int
+
+	redelivered uint64
+	returns     [2]comebackTime // by cause
+	p50, p99    time.Duration
+	behind      int // Stages whose status is wrong
+	unsettled   int // messages
+}
+
+type comebackTime struct {
+	happened, done bool
+	took           time.Duration
+}
+
+// verdict draws up the accounts.
+func (l *ledger) verdict() verdict {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	v := verdict{published: l.sent, relevant: l.relevant}
+	for i, a := range l.accounts {
+		c := &v.columns[i]
+		c.reconciled, c.redelivered, c.behind = a.count, a.redelivered, l.behind(a)
+		for n := range l.events {
+			e, number := &l.events[n], int64(n+1)
+			if !e.matters || e.ended.IsZero() || int(number) < len(a.reconciled) && a.reconciled[number] {
+				continue
+			}
+			if c.lost++; c.lost == 1 {
+				c.first = number
+			}
+			c.blame(a, e)
+			c.repaired(a.updates[e.stage], number)
+		}
+		for _, r := range a.returns {
+			took, done := r.took()
+			c.returns[r.cause] = comebackTime{happened: true, done: done, took: took}
+		}
+		c.p50, c.p99 = percentiles(a.undisturbed(l.events))
+	}
+	return v
+}
+
+// blame counts a lost event by what happened to it.
+func (c *column) blame(a *account, e *event) {
+	const held = 5 * time.Second // an event that a process held when it was killed came not long before
+	for i := range a.outages {
+		o := &a.outages[i]
+		switch {
+		case e.during(o) && o.cause == wasKilled:
+			c.whileDown++
+			return
+		case e.during(o):
+			c.whileCut++
+			return
+		case o.cause == wasKilled && e.ended.Before(o.begun) && o.begun.Sub(e.ended) < held:
+			c.inProcess++
+			return
+		}
+	}
+	c.elsewhere++
+}
+
+// repaired counts a lost event by which attempt first saw what it was about.
+func (c *column) repaired(updates []update, number int64) {
+	for _, u := range updates {
+		switch {
+		case u.before >= number || u.seen < number:
+			continue
+		case u.events > 0:
+			c.byEvent++
+		case u.open == 0:
+			c.closed++
+			c.byList++
+		default:
+			c.byList++
+		}
+		return
+	}
+	c.never++
+}
+
+// undisturbed are the latencies of events that were published while nothing was broken.
+func (a *account) undisturbed(events []event) []time.Duration {
+	var list []time.Duration
+	for _, d := range a.latencies {
+		e := &events[d.number-1]
+		if !slices.ContainsFunc(a.outages, func(o outage) bool { return e.during(&o) }) {
+			list = append(list, d.took)
+		}
+	}
+	return list
+}
+
+// recent are the latencies of what was reconciled last.
+func (a *account) recent() []time.Duration {
+	const most = 1000
+	list := make([]time.Duration, 0, most)
+	for _, d := range a.latencies[max(0, len(a.latencies)-most):] {
+		list = append(list, d.took)
+	}
+	return list
+}
+
+// percentiles sorts list and returns its 50th and 99th percentile; 0 if it is empty.
+func percentiles(list []time.Duration) (p50, p99 time.Duration) {
+	if len(list) == 0 {
+		return 0, 0
+	}
+	slices.Sort(list)
+	at := func(p int) time.Duration { return list[(len(list)*p+99)/100-1] }
+	return at(50), at(99)
+}
+
+// failure says what the durable controller did wrong, and what to do about it; nil if nothing.
+func (v *verdict) failure(seed uint64) error {
+	c := &v.columns[jetStream]
+	report := fmt.Sprintf("that must not happen: run it again with -seed %d, and please report it with the table above", seed)
+	switch {
+	case c.lost > 0:
+		return fmt.Errorf("the controller on JetStream lost %d of %d events, the first of them change %d; %s",
+			c.lost, v.relevant, c.first, report)
+	case c.behind > 0:
+		return fmt.Errorf("the controller on JetStream lost no event and yet left %d Stages wrong; %s", c.behind, report)
+	case c.unsettled > 0:
+		return fmt.Errorf("the controller on JetStream reconciled every event, and %d messages are still not settled; %s",
+			c.unsettled, report)
+	}
+	return nil
+}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+)
+
+// view shows a run while it goes on: in a terminal a few lines that are drawn again and again, elsewhere
+// (a file, CI) one line a second. What happens stays above them.
+type view struct {
+	out    io.Writer
+	term   terminal
+	ledger *ledger
+	total  int // events
+	began  time.Time
+	stop   chan struct{}
+	done   sync.WaitGroup
+
+	mu    sync.Mutex
+	drawn int // lines that the next drawing replaces
+}
+
+const (
+	drawEvery = 200 * time.Millisecond
+	lineEvery = time.Second
+	barWidth  = 30
+)
+
+func newView(out io.Writer, t terminal, l *ledger, total int) *view {
+	return &view{out: out, term: t, ledger: l, total: total, began: time.Now(), stop: make(chan struct{})}
+}
+
+// start begins to show the run, until close.
+func (v *view) start() { v.done.Go(v.show) }
+
+// close takes the view away; what happened stays.
+func (v *view) close() {
+	close(v.stop)
+	v.done.Wait()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.erase()
+}
+
+func (v *view) show() {
+	every := lineEvery
+	if v.term.redraws {
+		every = drawEvery
+	}
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-v.stop:
+			return
+		case <-ticker.C:
+			v.mu.Lock()
+			v.draw()
+			v.mu.Unlock()
+		}
+	}
+}
+
+// say tells what happens.
+func (v *view) say(format string, args ...any) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.erase()
+	text := pad(fmt.Sprintf("%.1f s", time.Since(v.began).Seconds()), 7) + "  " + fmt.Sprintf(format, args...)
+	fmt.Fprintln(v.out, v.term.style.bold(text))
+	if v.term.redraws {
+		v.draw()
+	}
+}
+
+// erase takes away what was drawn last. The caller holds mu.
+func (v *view) erase() {
+	if v.drawn > 0 {
+		fmt.Fprintf(v.out, "%s%dA%s0J", escape, v.drawn, escape)
+	}
+	v.drawn = 0
+}
+
+// draw shows how things are. The caller holds mu.
+func (v *view) draw() {
+	s := v.ledger.snapshot()
+	elapsed := time.Since(v.began)
+	if !v.term.redraws {
+		fmt.Fprintln(v.out, s.line(elapsed, v.total))
+		return
+	}
+	v.erase()
+	lines := s.lines(elapsed, v.total, v.term.style)
+	width := v.term.width()
+	var b strings.Builder
+	for _, l := range lines {
+		b.WriteString(cut(l, width-1) + "\n")
+	}
+	fmt.Fprint(v.out, b.String())
+	v.drawn = len(lines)
+}
+
+// snapshot is how things are at one moment.
+type snapshot struct {
+	published, relevant int
+	rows                [2]row
+}
+
+type row struct {
+	reconciled, owed, behind int
+	settled, redelivered     uint64
+	p50, p99                 time.Duration
+}
+
+func (l *ledger) snapshot() snapshot {
+	l.mu.Lock()
+	s := snapshot{published: l.sent, relevant: l.relevant}
+	var recent [2][]time.Duration
+	for i, a := range l.accounts {
+		s.rows[i] = row{
+			reconciled: a.count, owed: a.owed, behind: l.behind(a), settled: a.settled, redelivered: a.redelivered,
+		}
+		recent[i] = a.recent()
+	}
+	l.mu.Unlock()
+	for i := range s.rows {
+		s.rows[i].p50, s.rows[i].p99 = percentiles(recent[i])
+	}
+	return s
+}
+
+// lines is the snapshot for a terminal.
+func (s *snapshot) lines(elapsed time.Duration, total int, st style) []string {
+	full := barWidth * s.published / total
+	lines := []string{
+		"",
+		fmt.Sprintf("%s  %s  %3d %%  %s of %s events published, %s of them phase changes",
+			pad(fmt.Sprintf("%.1f s", elapsed.Seconds()), 7),
+			st.green(strings.Repeat("█", full))+st.dim(strings.Repeat("░", barWidth-full)),
+			100*s.published/total, thousands(s.published), thousands(total), thousands(s.relevant)),
+		st.dim("           reconciled   owed  settled  redelivered      p50      p99  Stages behind"),
+	}
+	for i, r := range s.rows {
+		owed, settled, redelivered := "–", "–", "–" // core NATS has none of them
+		if i == jetStream {
+			owed, settled, redelivered = thousands(r.owed), thousands(int(r.settled)), thousands(int(r.redelivered))
+		}
+		behind := pad(thousands(r.behind), 15)
+		if r.behind > 50 {
+			behind = st.red(behind)
+		}
+		lines = append(lines, "  "+pad(names[i], -9)+pad(thousands(r.reconciled), 10)+pad(owed, 7)+pad(settled, 9)+
+			pad(redelivered, 13)+pad(duration(r.p50), 9)+pad(duration(r.p99), 9)+behind)
+	}
+	return lines
+}
+
+// line is the snapshot for a log.
+func (s *snapshot) line(elapsed time.Duration, total int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s  %3d %%  published %s", pad(fmt.Sprintf("%.1f s", elapsed.Seconds()), 7),
+		100*s.published/total, thousands(s.published))
+	for i, r := range s.rows {
+		fmt.Fprintf(&b, " | %s: reconciled %s", names[i], thousands(r.reconciled))
+		if i == jetStream {
+			fmt.Fprintf(&b, ", owed %s, settled %s, redelivered %s",
+				thousands(r.owed), thousands(int(r.settled)), thousands(int(r.redelivered)))
+		}
+		fmt.Fprintf(&b, ", behind %s, p50 %s, p99 %s", thousands(r.behind), duration(r.p50), duration(r.p99))
+	}
+	return b.String()
+}
+
+// cut shortens a line to width characters, so that the terminal does not break it. Colours take no room.
+func cut(line string, width int) string {
+	var b strings.Builder
+	for n := 0; line != ""; {
+		if strings.HasPrefix(line, escape) {
+			code, rest, _ := strings.Cut(line, "m")
+			b.WriteString(code + "m")
+			line = rest
+			continue
+		}
+		for i, r := range line {
+			if i > 0 {
+				line = line[i:]
+				break
+			}
+			if n++; n <= width {
+				b.WriteRune(r)
+			}
+			if i+len(string(r)) == len(line) {
+				line = ""
+			}
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,59 @@
+package history
+
+import "time"
+
+// S1 is about acks that came too early.
+const S1 Rule = "S1"
+
+// acked checks the first ack that the replica gave the message; those that repeat it need no more.
+func (r *Report) acked(v *view) {
+	for _, s := range v.signals {
+		if s.Kind != Ack {
+			continue
+		}
+		p := v.message.publish
+		if len(p.Owes) == 0 {
+			return
+		}
+		registered, ok := v.registered(s.At)
+		if !ok {
+			r.add(S1, v.message, v.replica, "acked at %v what it had not mapped, or only without success", s.At)
+			return
+		}
+		for _, req := range p.Owes {
+			if !r.index.reconciled(v.replica, req, registered, s.At) {
+				r.add(S1, v.message, v.replica, "acked at %v what it had mapped at %v, and no successful attempt on %q began and ended in between",
+					s.At, registered, req)
+			}
+		}
+		return
+	}
+}
+
+// registered is when the replica first mapped the message, no later than by.
+func (v *view) registered(by time.Duration) (time.Duration, bool) {
+	for _, m := range v.mappings {
+		if !m.Failed && m.End <= by {
+			return m.End, true
+		}
+	}
+	return 0, false
+}
+
+// reconciled reports whether a successful attempt of the replica on req began at or after from and ended
+// by to.
+func (x *index) reconciled(replica, req string, from, to time.Duration) bool {
+	return x.ended(replica, req, from, to, Success)
+}
+
+func (x *index) ended(replica, req string, from, to time.Duration, o Outcome) bool {
+	for _, a := range after(x.attempts[req][replica], from) {
+		if a.Begin > to {
+			return false
+		}
+		if a.Outcome == o && a.End <= to {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,163 @@
+package history
+
+import (
+	"fmt"
+	"time"
+)
+
+// History is the record. Its times are time since an arbitrary origin on one clock that all processes
+// share; lists are in the order of recording.
+type History struct {
+	// AckWait is the durable's.
+	AckWait time.Duration
+	// Slack is allowed for a delay between a thing and its record where only that could make a
+	// violation up (L5, and how soon after its confirmation a verdict may still be repeated).
+	Slack time.Duration
+	// HoldLimit says that replicas give messages back that they held for long: a message may then be
+	// mapped again without a nak having been seen.
+	HoldLimit bool
+
+	Publishes  []Publish
+	Deliveries []Delivery
+	Signals    []Signal
+	Answers    []Answer
+	Letters    []Letter
+	Mappings   []Mapping
+	Attempts   []Attempt
+	Wipes      []Wipe
+	Remade     int // how often the durable was deleted, alone or with its stream
+	Final      Final
+}
+
+// ID is a message's identity.
+type ID struct {
+	Seq    uint64
+	Stored int64 // Unix nanoseconds, as the server says
+}
+
+func (id ID) String() string {
+	return fmt.Sprintf("%d (stored %s)", id.Seq, time.Unix(0, id.Stored).UTC().Format("15:04:05.000000"))
+}
+
+// Publish is one call that published an event.
+type Publish struct {
+	// Call is unique; the event carries it.
+	Call uint64
+	// Change is what the event tells of. Calls with the same change carry the same message id.
+	Change uint64
+	Key    string
+	// Owes are the requests it is mapped to. Empty: the mapper returns none, or a filter drops it.
+	Owes       []string
+	Begin, End time.Duration
+	// Confirmed says that the stream has answered; the rest is its answer.
+	Confirmed bool
+	Seq       uint64
+	Duplicate bool
+	Err       string
+}
+
+// Delivery is one hand-out of a message on the wire to a replica.
+type Delivery struct {
+	Replica     string
+	Message     ID
+	Count       uint64 // the delivery count, from 1
+	ConsumerSeq uint64
+	Call        uint64 // what its payload says
+	At          time.Duration
+}
+
+// Kind is what a signal tells the server.
+type Kind string
+
+// The kinds of signal.
+const (
+	Ack  Kind = "ack"
+	Term Kind = "term"
+	Nak  Kind = "nak"
+	Beat Kind = "heartbeat"
+)
+
+// Signal is one message of a replica on a delivery's ack subject.
+type Signal struct {
+	Replica     string
+	Link        int // the number of the replica's connection: within one, signals are in the order sent
+	Kind        Kind
+	Message     ID
+	Count       uint64 // of the copy that it answers, as is ConsumerSeq
+	ConsumerSeq uint64
+	Reply       string // where it wants to be answered
+	At          time.Duration
+}
+
+// Verdict reports whether the signal is final.
+func (s *Signal) Verdict() bool { return s.Kind == Ack || s.Kind == Term }
+
+// Answer is the server's answer to a signal or to a dead letter, on the wire to the replica.
+type Answer struct {
+	Replica string
+	Reply   string
+	Refused bool // there was nobody to answer, or the answer is an error
+	At      time.Duration
+}
+
+// Letter is one dead letter that a replica sent to be stored.
+type Letter struct {
+	Replica string
+	Message ID
+	Request string // empty: the whole message
+	Reply   string
+	At      time.Duration
+}
+
+// Mapping is one call of the mapper.
+type Mapping struct {
+	Replica    string
+	Call       uint64
+	Begin, End time.Duration
+	Failed     bool // it returned an error or panicked
+}
+
+// Outcome is how an attempt ended.
+type Outcome string
+
+// The outcomes of an attempt.
+const (
+	Success    Outcome = "success"
+	Unfinished Outcome = "unfinished"
+	Failed     Outcome = "failed"
+	Panicked   Outcome = "panicked"
+	Terminal   Outcome = "terminal"
+	Running    Outcome = "" // its end was not seen
+)
+
+// Attempt is one run of the reconcile function.
+type Attempt struct {
+	Replica    string
+	Request    string
+	Begin, End time.Duration // End is 0 while it runs
+	Outcome    Outcome
+	Seen       uint64 // the newest change of the request that it saw, read after Begin
+}
+
+// Wipe is a time in which the stream was purged, or deleted: what was stored before its End may be gone.
+type Wipe struct {
+	What       string
+	Begin, End time.Duration
+}
+
+// Final is what the server says at the end.
+type Final struct {
+	Created       int64 // when the stream was, Unix nanoseconds
+	Stored        []Stored
+	NumPending    uint64
+	NumAckPending int
+	// Waited is how long it was waited for until nothing was pending, and TimedOut that it was in vain.
+	Waited   time.Duration
+	TimedOut bool
+}
+
+// Stored is one message in the stream at the end.
+type Stored struct {
+	Message ID
+	Call    uint64
+}

@@ -1,0 +1,120 @@
+package history
+
+// T2 is about events that were lost.
+const T2 Rule = "T2"
+
+// lost checks that every event that was published and confirmed is still in the stream, and that everything
+// in the stream has a verdict and was reconciled since it was published.
+func (r *Report) lost() {
+	x := r.index
+	stored := map[uint64]bool{} // changes
+	for _, m := range x.order {
+		if m.final && m.publish != nil {
+			stored[m.publish.Change] = true
+			r.unreconciled(m)
+		}
+	}
+	told := map[uint64]bool{}
+	for i := range x.Publishes {
+		p := &x.Publishes[i]
+		if !p.Confirmed || stored[p.Change] || told[p.Change] {
+			continue
+		}
+		told[p.Change] = true
+		if x.wiped(p) {
+			r.Figures.Excluded++
+			continue
+		}
+		r.Figures.Lost++
+		r.add(T2, nil, "", "change %d of %q was confirmed as message %d (call %d, %v to %v) and is not in the stream, though nothing wiped it",
+			p.Change, p.Key, p.Seq, p.Call, p.Begin, p.End)
+	}
+	r.duplicates()
+}
+
+// wiped reports whether the event may have been stored before a wipe ended.
+func (x *index) wiped(p *Publish) bool {
+	for _, w := range x.Wipes {
+		if p.Begin <= w.End {
+			return true
+		}
+	}
+	return false
+}
+
+// unreconciled checks a message that is in the stream at the end.
+func (r *Report) unreconciled(m *message) {
+	acked, termed := false, false
+	dead := map[string]bool{}
+	for _, v := range m.order {
+		for _, s := range v.signals {
+			acked = acked || s.Kind == Ack
+			termed = termed || s.Kind == Term
+		}
+		for _, l := range v.letters {
+			if r.index.confirmed(l.Reply) != 0 {
+				dead[l.Request] = true
+			}
+		}
+	}
+	if !acked && !termed {
+		if !r.index.Final.TimedOut || r.index.Final.NumPending+uint64(r.index.Final.NumAckPending) == 0 {
+			r.Figures.Lost++
+			r.add(T2, m, "", "it is in the stream, nobody has given a verdict on it, and the durable is done with it")
+		}
+		return
+	}
+	if termed {
+		r.Figures.Dead++
+	}
+	if dead[""] && termed {
+		return
+	}
+	begun := r.index.changes[m.publish.Change]
+	for _, req := range m.publish.Owes {
+		if dead[req] && termed {
+			continue
+		}
+		found := false
+		for _, list := range r.index.attempts[req] {
+			for _, a := range after(list, begun) {
+				if a.Outcome == Success && a.Seen >= m.publish.Change {
+					found = true
+					break
+				}
+			}
+			if found {
+				break
+			}
+		}
+		if !found {
+			r.Figures.Lost++
+			r.add(T2, m, "", "no successful attempt on %q began after it was published (%v) and saw change %d", req, begun, m.publish.Change)
+		}
+	}
+}
+
+// duplicates checks that what was published twice under one message id is stored once and said to be so.
+// Only where nothing was wiped since: a stream that was purged may have forgotten the id.
+func (r *Report) duplicates() {
+	x := r.index
+	first := map[uint64]*Publish{}
+	for i := range x.Publishes {
+		p := &x.Publishes[i]
+		if !p.Confirmed {
+			continue
+		}
+		before, ok := first[p.Change]
+		if !ok {
+			first[p.Change] = p
+			continue
+		}
+		if x.wiped(before) {
+			continue
+		}
+		if p.Begin > before.End && (!p.Duplicate || p.Seq != before.Seq) {
+			r.add(T2, nil, "", "change %d was published again (call %d) and stored as %d (duplicate: %t), but was stored as %d before",
+				p.Change, p.Call, p.Seq, p.Duplicate, before.Seq)
+		}
+	}
+}
