@@ -12,13 +12,14 @@ import (
 	"github.com/levelstream/jsource/reconciler/nats"
 )
 
-// idleEngine takes requests from its source and works on none: it drops them, unless a test reconciles one.
+// idleEngine takes requests from its source and drops those that it does not work on, which are all until a
+// test lets it work.
 type idleEngine struct {
-	source    *widgetSource
-	reconcile reconciler.Func[string] // wrapped
+	source *widgetSource
 
 	mu    sync.Mutex
 	taken []string
+	works func(req string) bool
 }
 
 // engineOf starts one, with a source that has this mapper and whatever change changes.
@@ -29,13 +30,14 @@ func (w *world) engineOf(m func(context.Context, nats.Event[string, widget]) ([]
 	tracker := queue.NewTracker[string]()
 	e := &idleEngine{
 		source: jsource.TryMapped(w.srv.Conn(), widgets, m).Track(tracker).Durable(widgetDurable),
-		reconcile: queue.Wrap(tracker, func(context.Context, string) (reconciler.Result, error) {
-			return reconciler.Result{}, nil
-		}),
+		works:  func(string) bool { return false },
 	}
 	for _, f := range change {
 		f(e.source)
 	}
+	reconcile := queue.Wrap(tracker, func(context.Context, string) (reconciler.Result, error) {
+		return reconciler.Result{}, nil
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	out := make(chan string)
 	ended := make(chan struct{})
@@ -46,7 +48,11 @@ func (w *world) engineOf(m func(context.Context, nats.Event[string, widget]) ([]
 			case req := <-out:
 				e.mu.Lock()
 				e.taken = append(e.taken, req)
+				works := e.works(req)
 				e.mu.Unlock()
+				if works {
+					_, _ = reconcile(ctx, req)
+				}
 			case <-ctx.Done():
 				return
 			}
@@ -62,6 +68,15 @@ func (w *world) engineOf(m func(context.Context, nats.Event[string, widget]) ([]
 	}
 	return e
 }
+
+// work makes the engine work on the requests for which on returns true.
+func (e *idleEngine) work(on func(req string) bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.works = on
+}
+
+func everything(string) bool { return true }
 
 // drain drains the source.
 func (e *idleEngine) drain(tb testing.TB) {

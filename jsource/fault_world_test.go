@@ -185,6 +185,7 @@ func (l *ledger) Reconcile(ctx context.Context, req string) (res reconciler.Resu
 	l.attempts = append(l.attempts, attempt{req: req, began: time.Now()})
 	gate := l.gates[req]
 	l.mu.Unlock()
+	err = errPanicked
 	defer func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -457,7 +458,8 @@ func (l *testLogWriter) Write(b []byte) (int, error) {
 	return l.out.Write(b)
 }
 
-var errNotYet = errors.New("not yet")
+// errPanicked is the error of an attempt that did not return.
+var errPanicked = errors.New("it panicked")
 
 // waitFor is an attempt that takes no notice of its context: it succeeds when done is closed.
 func waitFor(done <-chan struct{}) reconciler.Func[string] {

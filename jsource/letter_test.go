@@ -386,7 +386,7 @@ func TestLettersOfRequestsThatLookAlike(t *testing.T) {
 	src := jsource.Mapped(w.srv.Conn(), widgets, func(context.Context, nats.Event[string, widget]) []shy {
 		return []shy{{"a"}, {"b"}, {"panics"}}
 	})
-	c, err := reconciler.New[shy](keeper).Watch(src).Func(func(context.Context, shy) (reconciler.Result, error) {
+	c, err := reconciler.New[shy](keeper).Logger(w.log).Watch(src).Func(func(context.Context, shy) (reconciler.Result, error) {
 		return reconciler.Result{}, reconciler.TerminalError(errTest)
 	})
 	if err != nil {

@@ -53,10 +53,11 @@ func (r *run[K, T, request]) wind(ctx context.Context) error {
 	r.group.Stop()
 	close(r.stopping)
 	r.cancel() // a push nobody takes, a mapper that waits: whatever Handle is doing ends
-	pullCtx, cancel := context.WithTimeout(ctx, underWay)
+	// Also without any grace: what is under way would be left to redelivery.
+	pullCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), underWay)
 	err := r.consumer.StopPulling(pullCtx)
 	cancel()
-	if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, context.DeadlineExceeded) {
 		err = nil // without a connection nothing arrives either
 	}
 

@@ -24,6 +24,9 @@ type channelEngine struct {
 	cancel context.CancelFunc
 	queue  workqueue.TypedRateLimitingInterface[string]
 	busy   sync.WaitGroup
+
+	attempts       context.Context // what attempts get: not the source's
+	cancelAttempts context.CancelFunc
 }
 
 // engine starts one with the source tracked and the function wrapped, and stops it at cleanup.
@@ -38,6 +41,7 @@ func (w *world) engine(workers int, do reconciler.Func[string], held ...string) 
 	reconcile := queue.Wrap(tracker, e.Reconcile)
 	e.source = jsource.Subject(w.srv.Conn(), widgets).Track(tracker).Durable(widgetDurable)
 	e.ctx, e.cancel = context.WithCancel(context.Background())
+	e.attempts, e.cancelAttempts = context.WithCancel(context.Background())
 
 	out := make(chan string)
 	e.busy.Go(func() {
@@ -58,6 +62,7 @@ func (w *world) engine(workers int, do reconciler.Func[string], held ...string) 
 	}
 	w.tb.Cleanup(func() {
 		e.stop()
+		e.cancelAttempts()
 		e.busy.Wait()
 		e.drain(w.tb, natstest.Patience)
 	})
@@ -77,9 +82,10 @@ func (e *channelEngine) next(reconcile reconciler.Func[string]) (more bool) {
 	defer func() {
 		if recover() != nil {
 			e.queue.AddRateLimited(key)
+			more = true
 		}
 	}()
-	if _, err := reconcile(context.WithoutCancel(e.ctx), key); err != nil {
+	if _, err := reconcile(e.attempts, key); err != nil {
 		e.queue.AddRateLimited(key)
 		return true
 	}
@@ -124,7 +130,7 @@ func TestDrainGivesBackWhatIsBuffered(t *testing.T) {
 		defer close(drained)
 		e.drain(t, natstest.Patience)
 	}()
-	b.waitBegun(t, buffered[0])
+	natstest.Until(t, "the other replica begins", natstest.Patience, func() bool { return len(b.all()) > 0 })
 	if late := b.all()[0].began.Sub(stop); late > soon {
 		t.Errorf("the other replica began %v after the stop, want at most %v", late, soon)
 	}

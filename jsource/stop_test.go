@@ -121,3 +121,33 @@ func TestStopBeginsNothing(t *testing.T) {
 	b.waitDone(t, "one", "two", "three")
 	w.settled()
 }
+
+// T1: what the server has sent and the replica has not received when it stops is given back as well, even if
+// running attempts get no time at all.
+func TestStopGivesBackWhatIsUnderWay(t *testing.T) {
+	w := newWorld(t)
+	proxy := natstest.NewProxy(t, w.srv.Addr())
+	a := w.join(through(natstest.Connect(t, proxy.URL())), built(func(b *reconciler.Builder[string]) { b.Grace(0) }))
+	w.publish("first")
+	a.waitDone(t, "first") // from now on it asks for more than one message
+	w.settled()
+	proxy.Stall(natstest.ServerToClient)
+	underWay := numbered("key", 10)
+	w.publish(underWay...)
+	w.unsettled(10)
+	b := w.join()
+
+	stop := a.stop()
+	for range 20 {
+		w.info() // meanwhile a would be done, if it waited for nothing
+	}
+	proxy.Resume(natstest.ServerToClient)
+	b.waitDone(t, underWay...)
+	for _, run := range b.all() {
+		if late := run.began.Sub(stop); late > soon {
+			t.Errorf("%s began %v after the stop", run.req, late)
+		}
+	}
+	a.wait()
+	w.settled()
+}

@@ -80,6 +80,7 @@ type waiting struct {
 
 	stream jetstream.Stream // nil: to be looked up
 	made   time.Time        // when the stream was
+	seen   time.Time        // when the durable that was seen last was made
 	from   uint64           // what was settled below before is not asked about; 0: the durable was not seen yet
 }
 
@@ -106,6 +107,11 @@ func (w *waiting) look(ctx context.Context) (done bool, err error) {
 		return !consumer.Transient(err) && (w.from == 0 || !gone), err
 	}
 	info := cons.CachedInfo()
+	if !w.seen.IsZero() && !info.Created.Equal(w.seen) {
+		w.stream, w.seen = nil, info.Created
+		return w.look(ctx) // the stream may be another one too
+	}
+	w.seen = info.Created
 	if w.from == 0 {
 		w.from = min(info.AckFloor.Stream+1, w.receipt.Sequence)
 	}

@@ -49,7 +49,8 @@ func (r *run[K, T, request]) look() {
 	attempted := r.tracker.Attempted()
 	var (
 		crowded bool
-		seen    uint64    // attempts begun when the engine was found to be stalled
+		pushed  uint64    // attempts begun when something was last pushed again
+		seen    uint64    // the same, when the engine was found to be stalled
 		probe   []request // pushed while it is, so that it has something to begin
 	)
 	for {
@@ -63,8 +64,13 @@ func (r *run[K, T, request]) look() {
 		case <-ticker.C:
 		}
 		again, lost := r.group.Overdue(bound)
-		for _, req := range append(again, probe...) {
-			r.log.Warn("no attempt has begun on a request: pushed again", "request", req, "within", bound)
+		if len(again) > 0 {
+			pushed = r.tracker.Began()
+		}
+		for i, req := range append(again, probe...) {
+			if i < len(again) {
+				r.log.Warn("no attempt has begun on a request: pushed again", "request", req, "within", bound)
+			}
 			select {
 			case r.out <- req:
 				continue
@@ -85,7 +91,7 @@ func (r *run[K, T, request]) look() {
 		}
 		switch began := r.tracker.Began(); {
 		case len(lost) > 0:
-			seen = began
+			seen = pushed // an engine that dropped one request and works on others is not stopped for long
 			err := fmt.Errorf("no attempt begins on what is pushed: %d messages given back, and none are pulled until one does; "+
 				"does the engine run workers, and is its reconcile function wrapped?", len(lost))
 			r.log.Error("the engine does not work on requests", "error", err)

@@ -154,12 +154,12 @@ func (b *Builder[request]) build(r Reconciler[request]) (*Controller[request], e
 		name:       b.name,
 		sources:    append([]Source[request](nil), b.sources...),
 		reconciler: r,
+		limiter:    limiter,
 		workers:    b.workers,
 		timeout:    b.timeout,
 		grace:      b.grace,
 		logger:     b.logger,
 		policy:     b.policy,
 		tracker:    queue.NewTracker[request](),
-		queue:      queue.New(b.name, limiter),
 	}, nil
 }

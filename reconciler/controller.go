@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/client-go/util/workqueue"
 
 	"github.com/levelstream/jsource/queue"
 )
@@ -24,6 +25,7 @@ type Controller[request comparable] struct {
 	name       string
 	sources    []Source[request]
 	reconciler Reconciler[request]
+	limiter    workqueue.TypedRateLimiter[request]
 	workers    int
 	timeout    time.Duration
 	grace      time.Duration
@@ -32,6 +34,7 @@ type Controller[request comparable] struct {
 	tracker    *queue.Tracker[request]
 
 	started atomic.Bool
+	open    atomic.Bool // the queue is there: it has goroutines, so Start makes it
 	queue   *queue.Queue[request]
 	stats   stats
 }
@@ -56,6 +59,8 @@ func (c *Controller[request]) Start(ctx context.Context) error {
 		c.logger = DefaultLogger(ctx)
 	}
 	c.logger = c.logger.With("controller", c.name)
+	c.queue = queue.New(c.name, c.limiter)
+	c.open.Store(true)
 	c.tracker.SetQueued(c.queue.Holds)
 	c.tracker.SetObserver(Observe[request](c.name))
 
@@ -69,7 +74,7 @@ func (c *Controller[request]) Start(ctx context.Context) error {
 	err := c.startSources(sourcesCtx, r, &forwarders)
 	if err == nil {
 		for range c.workers {
-			workers.Go(func() { c.work(ctx, attemptsCtx) })
+			workers.Go(func() { c.work(ctx, attemptsCtx, &workers) })
 		}
 		c.logger.Info("controller started", "sources", len(c.sources), "workers", c.workers)
 		<-ctx.Done()

@@ -129,8 +129,14 @@ func (h *Handle) RequestResync(reason string) {
 // while those already running have until ctx ends to finish. Start of the Controller returns only when
 // fn has; its error becomes part of Start's.
 func (h *Handle) OnStop(fn func(ctx context.Context) error) {
+	stop := func(ctx context.Context) error {
+		if err := fn(ctx); err != nil {
+			return fmt.Errorf("controller %q: stopping %s: %w", h.run.controller, h.source, err)
+		}
+		return nil
+	}
 	h.run.mu.Lock()
-	h.run.stops = append(h.run.stops, fn)
+	h.run.stops = append(h.run.stops, stop)
 	h.run.mu.Unlock()
 }
 

@@ -29,11 +29,11 @@ func Observe[request comparable](controller string) queue.Observer[request] {
 func observe[request comparable](ctx context.Context, controller string, a *queue.Attempt[request]) (
 	context.Context, func(queue.Outcome, error),
 ) {
-	ctx, end := tracing.StartAttempt(ctx, controller, tracing.Attempt{
-		Number: a.Number(),
-		Owed:   a.Owed(),
-		Cause:  causeOf[request](ctx),
-	}, coveredSpans(a))
+	about := tracing.Attempt{Number: a.Number(), Owed: a.Owed()}
+	if ours, ok := ctx.Value(loggerKey{}).(*attemptContext[request]); ok { // no other engine runs it
+		about.Number, about.Cause = ours.number, ours.cause.String()
+	}
+	ctx, end := tracing.StartAttempt(ctx, controller, about, coveredSpans(a))
 	if end == nil {
 		return ctx, nil
 	}
@@ -64,12 +64,4 @@ func coveredSpans[request comparable](a *queue.Attempt[request]) []trace.Span {
 		}
 	}
 	return spans
-}
-
-// causeOf is what asked for the attempt whose context ctx is, "" when another engine runs it.
-func causeOf[request comparable](ctx context.Context) string {
-	if a, ok := ctx.Value(loggerKey{}).(*attemptContext[request]); ok {
-		return a.cause.String()
-	}
-	return ""
 }

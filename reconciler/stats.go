@@ -35,11 +35,10 @@ func (s *stats) count(cause queue.Cause, owed int, res Result, o queue.Outcome) 
 	s.attempts.Add(1)
 	if o == queue.Failed || o == queue.Dead {
 		s.failed.Add(1)
-		res = Result{}
 	}
 	if cause == queue.Resync && owed == 0 {
 		s.resyncOnly.Add(1)
-		if res.Changed {
+		if res.Changed && (o == queue.Success || o == queue.Unfinished) {
 			s.resyncChanged.Add(1)
 		}
 	}
@@ -53,8 +52,10 @@ func (c *Controller[request]) Stats() Stats {
 		Panics:        c.stats.panics.Load(),
 		ResyncOnly:    c.stats.resyncOnly.Load(),
 		ResyncChanged: c.stats.resyncChanged.Load(),
-		Queued:        c.queue.Len(),
 		Owed:          c.tracker.Owed(),
+	}
+	if c.open.Load() {
+		s.Queued = c.queue.Len()
 	}
 	return s
 }

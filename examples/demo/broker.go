@@ -103,6 +103,24 @@ func (b *broker) check(ctx context.Context) error {
 		"use another account or server, or leave -nats away for one that is the demo's own", name)
 }
 
+// watch reports how many events are settled from time to time, until ctx ends. That it cannot find out for
+// once does not matter.
+func (b *broker) watch(ctx context.Context, l *ledger) error {
+	ticker := time.NewTicker(250 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		published := l.publishedCount()
+		if left, err := b.unsettled(ctx); err == nil {
+			l.settle(max(0, published-left))
+		}
+	}
+}
+
 // unsettled asks the server how much the durable on the topic still has to settle.
 func (b *broker) unsettled(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)

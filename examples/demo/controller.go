@@ -17,7 +17,9 @@ import (
 // it, to break it and to measure it.
 
 const (
-	workers = 8
+	workers = 16
+	// work is how long a reconcile takes besides reading and writing: one that asks an API server, say.
+	work = 20 * time.Millisecond
 	// ackWait is how long after a crash JetStream hands out again what the crashed process held. The
 	// default, 30 seconds, is a good one; here everybody is waiting for it.
 	ackWait = 2 * time.Second
@@ -101,6 +103,11 @@ func (f *fleetStage) Reconcile(ctx context.Context, stage stageKey) (reconciler.
 	state, err := f.requests.Stage(ctx, stage)
 	if err != nil {
 		return reconciler.Result{}, err
+	}
+	select {
+	case <-time.After(work):
+	case <-ctx.Done():
+		return reconciler.Result{}, context.Cause(ctx)
 	}
 	changed, err := f.statuses.Write(ctx, stage, statusOf(state))
 	return reconciler.Result{Changed: changed}, err

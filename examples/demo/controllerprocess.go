@@ -36,14 +36,14 @@ const (
 
 // A report is one line on the standard output of a controller's process.
 type report struct {
-	Kind        string // back, reconnected or counts
+	Kind        string
 	Owed        int    // requests that messages owe
-	Settled     uint64 // messages whose ack is confirmed
 	Redelivered uint64 // messages that came more than once
 }
 
 const (
 	reportBack        = "back"        // its event sources are running
+	reportCut         = "cut"         // its link is
 	reportReconnected = "reconnected" // to NATS
 	reportCounts      = "counts"
 
@@ -71,6 +71,7 @@ func runController(in io.Reader, out io.Writer) error {
 			switch lines.Text() {
 			case cutLink:
 				p.link.cut()
+				p.report(report{Kind: reportCut})
 			case mendLink:
 				p.link.mend()
 			}
@@ -144,7 +145,7 @@ func (p *process) count(ctx context.Context, controller *reconciler.Controller[s
 		r := report{Kind: reportCounts}
 		if source != nil {
 			s := source.Status(0)
-			r.Owed, r.Settled, r.Redelivered = controller.Stats().Owed, s.Counts.Acked, s.Counts.Redelivered
+			r.Owed, r.Redelivered = controller.Stats().Owed, s.Counts.Redelivered
 		}
 		p.report(r)
 	}

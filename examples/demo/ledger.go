@@ -90,11 +90,11 @@ type account struct {
 	returns    []*comeback
 	outages    []outage
 
-	owed                 int
-	settled, redelivered uint64 // in all its processes
-	before               report // counts of the processes that are gone
-	now                  report // counts of the one that runs
-	active               time.Time
+	owed        int
+	settled     int       // events, as the server says
+	redelivered uint64    // messages that came more than once, to all its processes
+	before      uint64    // of those, to processes that are gone
+	active      time.Time // when it last did something
 }
 
 // update is one attempt that had to change the status of a Stage.
@@ -145,8 +145,7 @@ func (l *ledger) counts(variant int, r report) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.accounts[variant]
-	a.owed, a.now = r.Owed, r
-	a.settled, a.redelivered = a.before.Settled+r.Settled, a.before.Redelivered+r.Redelivered
+	a.owed, a.redelivered = r.Owed, a.before+r.Redelivered
 }
 
 // killed notes that a controller's process is gone.
@@ -154,8 +153,21 @@ func (l *ledger) killed(variant int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.accounts[variant]
-	a.before.Settled, a.before.Redelivered = a.settled, a.redelivered
-	a.owed, a.now = 0, report{}
+	a.owed, a.before = 0, a.redelivered
+}
+
+// published is the number of events that the stream has stored.
+func (l *ledger) publishedCount() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sent
+}
+
+// settle notes how many events the server says the durable controller has settled.
+func (l *ledger) settle(n int) {
+	l.mu.Lock()
+	l.accounts[jetStream].settled = n
+	l.mu.Unlock()
 }
 
 // behind is the number of Stages whose status does not take everything into account. The caller holds mu.

@@ -51,16 +51,18 @@ func run(args []string) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	// Who presses Ctrl-C again while the demo cleans up does not want to wait for that. At once it may be the
+	// same one: programs like timeout pass a signal on that the whole process group gets as well.
+	context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })
 	err = play(ctx, s, os.Stdout, terminalOf(os.Stdout))
-	switch {
-	case ctx.Err() != nil:
-		fmt.Fprintln(os.Stderr, "interrupted; everything is cleaned up")
-		return exitInterrupted
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "demo:", err)
-		return exitLost
+	if err == nil {
+		return 0
 	}
-	return 0
+	fmt.Fprintln(os.Stderr, "demo:", err)
+	if errors.Is(err, errInterrupted) {
+		return exitInterrupted
+	}
+	return exitLost
 }
 
 const usage = `Usage: demo [flags]

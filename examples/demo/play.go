@@ -37,12 +37,16 @@ type demo struct {
 
 // controllerState is one of the two controllers, whichever process it is.
 type controllerState struct {
-	child       *child
-	tail        *tail
-	back        chan struct{} // closed when the event sources of the present process are running
+	child *child
+	tail  *tail
+	back  chan struct{} // closed when the event sources of the present process are running
+
 	mu          sync.Mutex
-	reconnected chan struct{} // closed when it is connected again after a cut; nil while nobody waits
+	cut         chan struct{} // closed when its link is cut
+	reconnected chan struct{} // closed when it is connected again
 }
+
+var errInterrupted = errors.New("interrupted")
 
 // play runs the demo and prints what it comes to. What it has made is gone when it returns.
 func play(ctx context.Context, s settings, out io.Writer, t terminal) (err error) {
@@ -79,7 +83,10 @@ func play(ctx context.Context, s settings, out io.Writer, t terminal) (err error
 	d.view.start()
 	err = d.perform(ctx)
 	d.view.close()
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return errInterrupted
+	case err != nil:
 		return err
 	}
 
@@ -134,6 +141,7 @@ func (d *demo) perform(ctx context.Context) (err error) {
 	if err := d.waitBack(ctx); err != nil {
 		return err
 	}
+	d.background(func(ctx context.Context) error { return d.broker.watch(ctx, d.ledger) })
 	d.background(func(ctx context.Context) error { return d.api.run(ctx, d.events) })
 	if err := d.story(ctx); err != nil {
 		return err
@@ -181,7 +189,7 @@ func (d *demo) story(ctx context.Context) error {
 	if err := d.api.reached(ctx, d.at(cutAt)); err != nil {
 		return err
 	}
-	if err := d.cutLinks(); err != nil {
+	if err := d.cutLinks(ctx); err != nil {
 		return err
 	}
 	d.view.say("the link of both controllers to NATS is cut; the processes live on")
@@ -231,9 +239,11 @@ func (d *demo) startControllers() error {
 			case reportBack:
 				d.ledger.end(i, at)
 				close(back)
+			case reportCut:
+				c.note(&c.cut)
 			case reportReconnected:
 				d.ledger.end(i, at)
-				c.noteReconnected()
+				c.note(&c.reconnected)
 			case reportCounts:
 				d.ledger.counts(i, r)
 			}
@@ -246,13 +256,21 @@ func (d *demo) startControllers() error {
 	return nil
 }
 
-// noteReconnected tells who waits for it.
-func (c *controllerState) noteReconnected() {
+// expect returns a channel that the next note of the same happening closes.
+func (c *controllerState) expect(happening *chan struct{}) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.reconnected != nil {
-		close(c.reconnected)
-		c.reconnected = nil
+	*happening = make(chan struct{})
+	return *happening
+}
+
+// note tells who waits for a happening, if somebody does.
+func (c *controllerState) note(happening *chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if *happening != nil {
+		close(*happening)
+		*happening = nil
 	}
 }
 
@@ -279,31 +297,30 @@ func (d *demo) killControllers() {
 	killing.Wait()
 }
 
-func (d *demo) cutLinks() error {
-	for i, c := range d.controllers {
-		d.ledger.begin(i, wasCut, time.Now())
-		if err := c.child.tell(cutLink); err != nil {
-			return fmt.Errorf("cutting the link of the controller on %s: %w", names[i], err)
-		}
-	}
-	return nil
+// cutLinks cuts the links of the controllers to NATS, and waits until they are.
+func (d *demo) cutLinks(ctx context.Context) error {
+	return d.order(ctx, cutLink, func(c *controllerState) *chan struct{} { return &c.cut },
+		func(i int) { d.ledger.begin(i, wasCut, time.Now()) })
 }
 
 // mendLinks lets the controllers connect again, and waits until they have.
 func (d *demo) mendLinks(ctx context.Context) error {
-	var connected [2]chan struct{}
+	return d.order(ctx, mendLink, func(c *controllerState) *chan struct{} { return &c.reconnected },
+		func(i int) { d.ledger.comeBack(i, wasCut, time.Now()) })
+}
+
+// order tells both controllers something and waits until it happens. Before each is told, note is called.
+func (d *demo) order(ctx context.Context, line string, happening func(*controllerState) *chan struct{}, note func(i int)) error {
+	var happens [2]<-chan struct{}
 	for i, c := range d.controllers {
-		connected[i] = make(chan struct{})
-		c.mu.Lock()
-		c.reconnected = connected[i]
-		c.mu.Unlock()
-		d.ledger.comeBack(i, wasCut, time.Now())
-		if err := c.child.tell(mendLink); err != nil {
-			return fmt.Errorf("mending the link of the controller on %s: %w", names[i], err)
+		happens[i] = c.expect(happening(c))
+		note(i)
+		if err := c.child.tell(line); err != nil {
+			return fmt.Errorf("telling the controller on %s to %s its link: %w", names[i], line, err)
 		}
 	}
 	for i, c := range d.controllers {
-		if err := c.child.wait(ctx, "connected again", connected[i]); err != nil {
+		if err := c.child.wait(ctx, "done with the order to "+line+" its link", happens[i]); err != nil {
 			return err
 		}
 	}

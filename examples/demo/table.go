@@ -42,6 +42,7 @@ func printTable(w io.Writer, st style, v *verdict, resync time.Duration) {
 	fmt.Fprintln(w, rule)
 	number("events published", func(*column) int { return v.published })
 	number("  filtered by OnUpdate: the phase did not change", func(*column) int { return v.published - v.relevant })
+	line("  settled: acknowledged, and the server says so", "–", thousands(v.published-v.columns[jetStream].unsettled))
 	number("  reconciled", func(c *column) int { return c.reconciled })
 	both(st.bold("  LOST"), func(c *column) string {
 		if c.lost > 0 {
@@ -57,7 +58,7 @@ func printTable(w io.Writer, st style, v *verdict, resync time.Duration) {
 	fmt.Fprintln(w, "what made up for the lost events, later")
 	number("    a later event of the same Stage", func(c *column) int { return c.byEvent })
 	number("    the list of all Stages", func(c *column) int { return c.byList })
-	number("      not a list of Stages with open requests: ended", func(c *column) int { return c.closed })
+	number("      missed by a list of Stages with open requests", func(c *column) int { return c.closed })
 	some("    nothing, until the end", func(c *column) int { return c.never })
 	fmt.Fprintln(w, rule)
 	fmt.Fprintln(w, "time to converge: until every Stage was right again")
@@ -77,8 +78,8 @@ func printTable(w io.Writer, st style, v *verdict, resync time.Duration) {
 		})
 	}
 	line("messages handed out more than once", "–", thousands(int(v.columns[jetStream].redelivered)))
-	both("event to reconcile, published while all was well: p50", func(c *column) string { return duration(c.p50) })
-	both("                                                  p99", func(c *column) string { return duration(c.p99) })
+	both("event to reconcile, while nothing is wrong: p50", func(c *column) string { return duration(c.p50) })
+	both("                                            p99", func(c *column) string { return duration(c.p99) })
 	fmt.Fprintln(w, rule)
 	fmt.Fprintf(w, `Lost: committed, published, confirmed by the stream, let through by OnUpdate, and yet no attempt of
 the controller was due to it. The effect of such an event shows when something else happens to cause
@@ -108,6 +109,8 @@ func thousands(n int) string {
 // duration writes a duration as somebody who compares two of them likes it.
 func duration(d time.Duration) string {
 	switch {
+	case d == 0:
+		return "–" // nothing was measured
 	case d >= 10*time.Second:
 		return fmt.Sprintf("%.0f s", d.Seconds())
 	case d >= time.Second:

@@ -102,12 +102,26 @@ func (c *column) repaired(updates []update, number int64) {
 	c.never++
 }
 
-// undisturbed are the latencies of events that were published while nothing was broken.
+// undisturbed are the latencies of events that were published while nothing was out of order, nor about to
+// be, nor had just been: what a process held when it was killed was late, if it was not lost; and at start
+// and after an outage a list of all Stages and what has piled up are worked off.
 func (a *account) undisturbed(events []event) []time.Duration {
+	const moment = time.Second
+	disturbed := slices.Clone(a.outages)
+	for i := range disturbed {
+		o := &disturbed[i]
+		o.begun = o.begun.Add(-moment)
+		if !o.end.IsZero() {
+			o.end = o.end.Add(moment)
+		}
+	}
+	if len(events) > 0 {
+		disturbed = append(disturbed, outage{begun: events[0].begun, end: events[0].begun.Add(moment)})
+	}
 	var list []time.Duration
 	for _, d := range a.latencies {
 		e := &events[d.number-1]
-		if !slices.ContainsFunc(a.outages, func(o outage) bool { return e.during(&o) }) {
+		if !slices.ContainsFunc(disturbed, func(o outage) bool { return e.during(&o) }) {
 			list = append(list, d.took)
 		}
 	}

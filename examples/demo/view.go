@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 )
 
 // view shows a run while it goes on: in a terminal a few lines that are drawn again and again, elsewhere
@@ -111,7 +112,8 @@ type snapshot struct {
 
 type row struct {
 	reconciled, owed, behind int
-	settled, redelivered     uint64
+	settled                  int
+	redelivered              uint64
 	p50, p99                 time.Duration
 }
 
@@ -146,7 +148,7 @@ func (s *snapshot) lines(elapsed time.Duration, total int, st style) []string {
 	for i, r := range s.rows {
 		owed, settled, redelivered := "–", "–", "–" // core NATS has none of them
 		if i == jetStream {
-			owed, settled, redelivered = thousands(r.owed), thousands(int(r.settled)), thousands(int(r.redelivered))
+			owed, settled, redelivered = thousands(r.owed), thousands(r.settled), thousands(int(r.redelivered))
 		}
 		behind := pad(thousands(r.behind), 15)
 		if r.behind > 50 {
@@ -167,7 +169,7 @@ func (s *snapshot) line(elapsed time.Duration, total int) string {
 		fmt.Fprintf(&b, " | %s: reconciled %s", names[i], thousands(r.reconciled))
 		if i == jetStream {
 			fmt.Fprintf(&b, ", owed %s, settled %s, redelivered %s",
-				thousands(r.owed), thousands(int(r.settled)), thousands(int(r.redelivered)))
+				thousands(r.owed), thousands(r.settled), thousands(int(r.redelivered)))
 		}
 		fmt.Fprintf(&b, ", behind %s, p50 %s, p99 %s", thousands(r.behind), duration(r.p50), duration(r.p99))
 	}
@@ -184,18 +186,11 @@ func cut(line string, width int) string {
 			line = rest
 			continue
 		}
-		for i, r := range line {
-			if i > 0 {
-				line = line[i:]
-				break
-			}
-			if n++; n <= width {
-				b.WriteRune(r)
-			}
-			if i+len(string(r)) == len(line) {
-				line = ""
-			}
+		_, size := utf8.DecodeRuneInString(line)
+		if n++; n <= width {
+			b.WriteString(line[:size])
 		}
+		line = line[size:]
 	}
 	return b.String()
 }

@@ -8,7 +8,7 @@
 //	               Letter        │   Check     └─▶ Figures
 //	each replica ─ Mapping ──────┤
 //	               Attempt       │
-//	faults ─────── Wipe          │
+//	faults ─────── Wipe, Floor   │
 //	the end ────── Final ────────┘
 //
 // A replica is one process: one that is killed and started again is another replica. A message is known
@@ -26,7 +26,8 @@
 //   - L5: no nak after the verdict, nor after the lease has lapsed.
 //   - T2: every event that was published and confirmed is in the stream at the end, has a verdict, and each
 //     request it owes was reconciled by an attempt that began after the publish did and saw the change;
-//     unless the stream was purged or deleted since the publish began.
+//     unless the stream was purged or deleted since the publish began. Of what was, everything below the
+//     ack floor at that time has a verdict.
 //   - Engine: no request has two attempts at once in one replica.
 //   - Idle: nothing is pending or unacknowledged at the end.
 //

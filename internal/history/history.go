@@ -25,6 +25,7 @@ type History struct {
 	Mappings   []Mapping
 	Attempts   []Attempt
 	Wipes      []Wipe
+	Floors     []Floor
 	Remade     int // how often the durable was deleted, alone or with its stream
 	Final      Final
 }
@@ -143,6 +144,13 @@ type Attempt struct {
 type Wipe struct {
 	What       string
 	Begin, End time.Duration
+}
+
+// Floor is what the server said of the durable at some time: everything up to Seq is settled. It is asked
+// for right before a wipe, which takes away what could be looked at in the end.
+type Floor struct {
+	At  time.Duration // before it was asked
+	Seq uint64
 }
 
 // Final is what the server says at the end.

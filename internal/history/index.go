@@ -13,6 +13,7 @@ type index struct {
 	changes  map[uint64]time.Duration // when a change was first about to be published
 	messages map[ID]*message
 	order    []*message
+	byChange map[uint64][]*message
 	attempts map[string]map[string][]*Attempt // by request, then by replica; by Begin
 	answers  map[string][]*Answer             // by reply
 	beats    map[string][]round               // by replica
@@ -50,6 +51,7 @@ func newIndex(h *History) *index {
 		calls:    map[uint64]*Publish{},
 		changes:  map[uint64]time.Duration{},
 		messages: map[ID]*message{},
+		byChange: map[uint64][]*message{},
 		attempts: map[string]map[string][]*Attempt{},
 		answers:  map[string][]*Answer{},
 		beats:    map[string][]round{},
@@ -85,6 +87,9 @@ func (x *index) indexMessages() {
 	for _, m := range x.order {
 		m.publish = x.calls[m.call]
 		byCall[m.call] = append(byCall[m.call], m)
+		if m.publish != nil {
+			x.byChange[m.publish.Change] = append(x.byChange[m.publish.Change], m)
+		}
 	}
 
 	signals := make([]*Signal, len(x.Signals))

@@ -23,6 +23,7 @@ func (r *Report) lost() {
 		told[p.Change] = true
 		if x.wiped(p) {
 			r.Figures.Excluded++
+			r.skipped(p)
 			continue
 		}
 		r.Figures.Lost++
@@ -37,6 +38,46 @@ func (x *index) wiped(p *Publish) bool {
 	for _, w := range x.Wipes {
 		if p.Begin <= w.End {
 			return true
+		}
+	}
+	return false
+}
+
+// skipped checks an event that was wiped: if the durable's floor had passed it by then, it must have had a
+// verdict. Whether that was right S1 says.
+func (r *Report) skipped(p *Publish) {
+	x := r.index
+	for _, f := range x.Floors {
+		if f.At < p.End {
+			continue
+		}
+		for _, w := range x.Wipes {
+			if p.Begin <= w.End && w.Begin <= f.At {
+				return // it may have been gone by then, or of another incarnation of the stream
+			}
+		}
+		if p.Seq > f.Seq {
+			continue
+		}
+		for _, m := range x.byChange[p.Change] {
+			if m.decided() {
+				return
+			}
+		}
+		r.Figures.Lost++
+		r.add(T2, nil, "", "change %d of %q was confirmed as message %d (call %d, %v to %v); at %v the durable's floor was %d, and nobody had given a verdict on it",
+			p.Change, p.Key, p.Seq, p.Call, p.Begin, p.End, f.At, f.Seq)
+		return
+	}
+}
+
+// decided reports whether any replica has given a verdict on the message.
+func (m *message) decided() bool {
+	for _, v := range m.order {
+		for _, s := range v.signals {
+			if s.Verdict() {
+				return true
+			}
 		}
 	}
 	return false

@@ -1,0 +1,84 @@
+//go:build unix
+
+package chaos
+
+import (
+	"fmt"
+	"io"
+	"time"
+)
+
+// Kind is what a run stands on.
+type Kind string
+
+// The kinds of run.
+const (
+	Single  Kind = "single"  // one server
+	Cluster Kind = "cluster" // three, and everything on all three
+)
+
+// Config is what a run is made of.
+type Config struct {
+	Kind     Kind
+	Seed     uint64
+	Duration time.Duration // of the faults; healing and waiting come on top
+	// Every is the mean time from one fault to the next. Default: 700 milliseconds.
+	Every time.Duration
+	// Rate is the load in events a second. Default: 300 on one server, 150 on three.
+	Rate float64
+	// Keys is the number of keys. Default: 64.
+	Keys int
+	// AckWait is the durable's. Default: 1.5 seconds.
+	AckWait time.Duration
+	// MaxAckPending is the durable's. Default: 256.
+	MaxAckPending int
+	// HoldLimit is the sources', 0: none. With one, a copy that is mapped twice goes unnoticed.
+	HoldLimit time.Duration
+	// Patience bounds the wait until nothing is pending, after everything was healed. Default: 2 minutes.
+	Patience time.Duration
+	// Logs is a directory for what the replicas log. Empty: the end of it is kept and shown when one
+	// dies by itself.
+	Logs string
+	// Out is where progress goes.
+	Out io.Writer
+}
+
+func (c *Config) complete() error {
+	setDefault(&c.Every, 700*time.Millisecond)
+	setDefault(&c.Keys, 64)
+	setDefault(&c.AckWait, 1500*time.Millisecond)
+	setDefault(&c.MaxAckPending, 256)
+	setDefault(&c.Patience, 2*time.Minute)
+	setDefault[io.Writer](&c.Out, io.Discard)
+	switch c.Kind {
+	case Single:
+		setDefault(&c.Rate, 300)
+	case Cluster:
+		setDefault(&c.Rate, 150)
+	default:
+		return fmt.Errorf("kind %q is neither %s nor %s", c.Kind, Single, Cluster)
+	}
+	if c.Rate <= 0 || c.Keys < publishers || c.Duration < 0 {
+		return fmt.Errorf("a rate of %v events a second on %d keys for %v: the rate must be positive, the keys at least %d",
+			c.Rate, c.Keys, c.Duration, publishers)
+	}
+	return nil
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// slack is what the history allows for delays of its record.
+func (c *Config) slack() time.Duration { return max(time.Second, c.AckWait/2) }
+
+// replicas is how many servers keep the stream.
+func (c *Config) replicas() int {
+	if c.Kind == Cluster {
+		return 3
+	}
+	return 1
+}

@@ -1,0 +1,15 @@
+//go:build unix
+
+package chaos_test
+
+import (
+	"testing"
+
+	"github.com/levelstream/jsource/internal/chaos"
+	"github.com/levelstream/jsource/internal/natstest"
+)
+
+func TestMain(m *testing.M) {
+	chaos.RunReplica()
+	natstest.Main(m, nil)
+}

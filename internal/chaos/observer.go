@@ -1,0 +1,122 @@
+//go:build unix
+
+package chaos
+
+import (
+	"bytes"
+	"strconv"
+	"sync"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/levelstream/jsource/internal/history"
+	"github.com/levelstream/jsource/internal/natstest"
+	"github.com/levelstream/jsource/jsource"
+)
+
+// observer turns what passes one replica's wire into history.
+type observer struct {
+	replica string
+	rec     *history.Recorder
+
+	mu      sync.Mutex
+	waiting map[string]bool // replies that the replica waits for
+}
+
+func newObserver(replica string, rec *history.Recorder) *observer {
+	return &observer{replica: replica, rec: rec, waiting: map[string]bool{}}
+}
+
+var (
+	ackPrefix  = []byte("$JS.ACK.")
+	deadPrefix = []byte("jsource.dead.")
+)
+
+// sent implements tap.
+func (o *observer) sent(link int, at time.Duration, m message) {
+	switch {
+	case bytes.HasPrefix(m.subject, ackPrefix):
+		s, err := natstest.ParseSettlement(string(m.subject), string(m.reply), m.payload)
+		if err != nil || s.Stream != streamName || s.Durable != durableName {
+			return
+		}
+		o.wait(s.Reply)
+		o.rec.Signalled(history.Signal{
+			Replica: o.replica, Link: link, Kind: kindOf(s.Kind), Message: history.ID{Seq: s.StreamSeq, Stored: s.Stored.UnixNano()},
+			Count: s.Deliveries, ConsumerSeq: s.ConsumerSeq, Reply: s.Reply, At: at,
+		})
+	case bytes.HasPrefix(m.subject, deadPrefix):
+		o.buried(at, m)
+	}
+}
+
+func kindOf(k natstest.Kind) history.Kind {
+	switch k {
+	case natstest.Ack, natstest.Next:
+		return history.Ack
+	case natstest.Term:
+		return history.Term
+	case natstest.Nak:
+		return history.Nak
+	case natstest.InProgress:
+		return history.Beat
+	default:
+		return history.Kind(k)
+	}
+}
+
+// buried records a dead letter on its way.
+func (o *observer) buried(at time.Duration, m message) {
+	h, err := natsgo.DecodeHeadersMsg(m.header)
+	if err != nil {
+		return
+	}
+	seq, err := strconv.ParseUint(h.Get(jsource.DeadSequence), 10, 64)
+	if err != nil {
+		return
+	}
+	stored, err := time.Parse(time.RFC3339Nano, h.Get(jsource.DeadStored))
+	if err != nil {
+		return
+	}
+	o.wait(string(m.reply))
+	o.rec.Buried(history.Letter{
+		Replica: o.replica, Message: history.ID{Seq: seq, Stored: stored.UnixNano()},
+		Request: h.Get(jsource.DeadRequest), Reply: string(m.reply), At: at,
+	})
+}
+
+func (o *observer) wait(reply string) {
+	if reply == "" {
+		return
+	}
+	o.mu.Lock()
+	o.waiting[reply] = true
+	o.mu.Unlock()
+}
+
+// handed implements tap.
+func (o *observer) handed(at time.Duration, m message) {
+	if bytes.HasPrefix(m.reply, ackPrefix) {
+		s, err := natstest.ParseSettlement(string(m.reply), "", nil)
+		if err != nil || s.Stream != streamName || s.Durable != durableName {
+			return
+		}
+		o.rec.Delivered(history.Delivery{
+			Replica: o.replica, Message: history.ID{Seq: s.StreamSeq, Stored: s.Stored.UnixNano()},
+			Count: s.Deliveries, ConsumerSeq: s.ConsumerSeq, Call: callOf(string(m.subject), m.payload), At: at,
+		})
+		return
+	}
+	o.mu.Lock()
+	waiting := o.waiting[string(m.subject)]
+	refused := bytes.HasPrefix(m.header, []byte("NATS/1.0 503")) || bytes.Contains(m.payload, []byte(`"error"`))
+	if waiting && !refused {
+		delete(o.waiting, string(m.subject))
+	}
+	o.mu.Unlock()
+	if waiting {
+		o.rec.Answered(history.Answer{Replica: o.replica, Reply: string(m.subject), Refused: refused, At: at})
+	}
+}
