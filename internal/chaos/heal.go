@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/levelstream/jsource/internal/history"
@@ -31,14 +32,37 @@ func (w *world) heal() {
 		for i, s := range w.cluster.Servers() {
 			w.cluster.Heal(i)
 			if !s.Running() {
-				s.Restart()
+				s.Relaunch()
 			}
 		}
-		w.cluster.WaitCurrent()
+		w.waitHealthy()
 	}
 	w.start(0)
 	w.start(1)
 	w.load.halt()
+}
+
+// waitHealthy waits until every server of the cluster says that it is healthy. One that never is, is the
+// server's own trouble: the others are a majority.
+func (w *world) waitHealthy() {
+	const patience = 15 * time.Second
+	began := time.Now()
+	for {
+		sick := ""
+		for _, s := range w.cluster.Servers() {
+			if h := s.Server().Healthz(&server.HealthzOptions{}); h.StatusCode != 200 {
+				sick += fmt.Sprintf(" %s: %s %s", s.Name(), h.Status, h.Error)
+			}
+		}
+		switch {
+		case sick == "":
+			return
+		case time.Since(began) > patience:
+			w.note(false, "after %v not every server is healthy:%s", patience, sick)
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
 }
 
 // settle waits until nothing is pending and nothing unacknowledged, and returns what the server says then.

@@ -47,7 +47,7 @@ func (l *load) start(seed uint64, keys int) {
 	}
 }
 
-// halt ends the load and waits for the calls under way.
+// halt ends the load and waits for the calls under way. It may be called more than once.
 func (l *load) halt() {
 	l.stop()
 	l.running.Wait()

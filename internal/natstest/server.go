@@ -156,6 +156,14 @@ func (s *Server) Restart() {
 	s.waitReady()
 }
 
+// Relaunch is Restart without the wait: it returns when the server listens. In a cluster that is being
+// broken in several ways at once, a server may be healthy only much later.
+func (s *Server) Relaunch() {
+	s.tb.Helper()
+	s.Stop()
+	s.launch()
+}
+
 // Reconfigure edits the options of the running server, as a configuration reload does, and of every
 // later start. Clients whose rights change are disconnected by the server and may come back. It fails
 // the test if the server cannot change that while it runs.
