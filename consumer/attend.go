@@ -10,15 +10,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-const (
-	// pollEvery is how often the durable is looked up when nothing is wrong.
-	pollEvery = 5 * time.Second
-	// lookUpTimeout bounds one look-up or repair.
-	lookUpTimeout = 5 * time.Second
-	// A recovery that fails is tried again after recoverFirst, then twice that, up to recoverMost.
-	recoverFirst = 50 * time.Millisecond
-	recoverMost  = 5 * time.Second
-)
+// reconnected is the reason of a look-up that does not wait, whatever went wrong before.
+const reconnected = "reconnected"
+
+var errDown = errors.New("the connection to NATS is lost")
 
 // call asks for the durable to be looked up soon.
 func (c *Consumer) call(reason string) {
@@ -28,21 +23,66 @@ func (c *Consumer) call(reason string) {
 	}
 }
 
-// suspectNow holds verdicts and pulls back until the durable was looked up: it may be gone, or be another
-// one by now.
-func (c *Consumer) suspectNow(reason string) {
+// doubt holds verdicts and pulls back until the durable was looked up: it may be gone, or be another one
+// by now.
+func (c *Consumer) doubt(reason string) {
 	c.mu.Lock()
-	c.suspect = true
-	c.pull.paused = true
+	c.suspectNow()
 	c.mu.Unlock()
 	c.call(reason)
+}
+
+// suspectNow is doubt for a caller that holds mu, and sees to the look-up.
+func (c *Consumer) suspectNow() {
+	c.suspect, c.pull.paused = true, true
+	c.doubts++
+}
+
+// listen is the goroutine that takes in, at once, that the connection was lost or is back.
+func (c *Consumer) listen() {
+	status := c.conn.StatusChanged(nats.DISCONNECTED, nats.RECONNECTING, nats.CONNECTED, nats.CLOSED)
+	defer c.conn.RemoveStatusListener(status)
+	if !c.conn.IsConnected() {
+		c.connection(false)
+	}
+	for {
+		select {
+		case <-c.stop:
+			return
+		case s := <-status:
+			c.connection(s == nats.CONNECTED)
+			if s == nats.CLOSED {
+				c.setHealth(nats.ErrConnectionClosed)
+				return
+			}
+		}
+	}
+}
+
+// connection takes in that the connection is up or not.
+func (c *Consumer) connection(up bool) {
+	c.mu.Lock()
+	if !c.down { // it was lost, even if it is up again by now
+		c.suspectNow()
+		c.lease.interrupted(c.now())
+		_ = c.renew() // fails only on a connection that is closed
+		c.pull.retire()
+	}
+	c.down = !up
+	c.mu.Unlock()
+	c.setHealth(errDown)
+	if up {
+		select {
+		case <-c.doctor: // this one is more urgent
+		default:
+		}
+		c.call(reconnected)
+	}
 }
 
 // attend is the goroutine that looks the durable up, when something seems wrong and from time to time, and
 // repairs what it can.
 func (c *Consumer) attend() {
-	status := c.conn.StatusChanged(nats.DISCONNECTED, nats.RECONNECTING, nats.CONNECTED, nats.CLOSED)
-	defer c.conn.RemoveStatusListener(status)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
@@ -53,98 +93,125 @@ func (c *Consumer) attend() {
 		}
 	}()
 
-	timer := time.NewTimer(pollEvery)
+	timer := time.NewTimer(c.bounds.poll)
 	defer timer.Stop()
-	backoff := recoverFirst
-	arrives := uint64(0)
+	var (
+		reason  string        // why to look it up; "": only because it is time
+		wait    time.Duration // after trouble: before it is looked up again
+		next    time.Duration // when that is over
+		trouble time.Duration // when there was any last
+		arrives uint64        // messages that had arrived when it was last looked up
+	)
+	wait = c.bounds.first
 	for {
-		reason := ""
 		select {
 		case <-c.stop:
 			return
-		case s, ok := <-status:
-			if !ok {
-				status = nil // the connection is closed for good
-				c.setHealth(nats.ErrConnectionClosed)
-				continue
-			}
-			c.connection(s)
-			if s != nats.CONNECTED {
-				continue
-			}
-			reason, backoff = "reconnected", recoverFirst
 		case reason = <-c.doctor:
 		case <-timer.C:
 		}
-		err := c.lookUp(ctx, reason, &arrives)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err != nil:
-			c.setHealth(err)
-			timer.Reset(backoff)
-			backoff = min(2*backoff, recoverMost)
-		default:
-			c.setHealth(nil)
-			backoff = recoverFirst
-			timer.Reset(pollEvery)
-			c.refill()
+		if reason == reconnected {
+			wait, next = c.bounds.first, 0
 		}
-	}
-}
-
-// connection takes in that the connection was lost or is back.
-func (c *Consumer) connection(s nats.Status) {
-	c.mu.Lock()
-	c.suspect, c.pull.paused, c.pull.asked = true, true, 0
-	c.lease.interrupted(c.now())
-	c.mu.Unlock()
-	if s != nats.CONNECTED {
-		c.setHealth(fmt.Errorf("the connection to NATS is %s", s))
+		if now := c.now(); now < next {
+			timer.Reset(next - now)
+			continue
+		}
+		if !c.conn.IsConnected() {
+			timer.Reset(c.bounds.poll) // listen calls when it is back
+			continue
+		}
+		if reason != "" {
+			c.log.Debug("looking the durable up", "reason", reason)
+		}
+		err := c.lookUp(ctx, reason, &arrives)
+		if ctx.Err() != nil {
+			return
+		}
+		now := c.now()
+		switch {
+		case err != nil || reason != "":
+			trouble, next = now, now+wait
+			wait = min(2*wait, c.bounds.most)
+		case now-trouble > 2*c.bounds.most:
+			wait = c.bounds.first
+		}
+		c.setHealth(err)
+		timer.Reset(c.bounds.poll)
+		if err != nil {
+			timer.Reset(next - now)
+		}
+		reason = ""
+		c.refill()
 	}
 }
 
 // lookUp asks the server for the durable and takes in what it says; what is gone is made anew.
 func (c *Consumer) lookUp(ctx context.Context, reason string, arrives *uint64) error {
-	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.bounds.lookUp)
 	defer cancel()
+	c.mu.Lock()
+	doubts := c.doubts // what is doubted from now on, this look-up does not clear
+	c.mu.Unlock()
 	info, err := c.consumerInfo(ctx)
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound), errors.Is(err, jetstream.ErrStreamNotFound):
 		c.mu.Lock()
 		c.suspect, c.pull.paused = true, true
 		c.mu.Unlock()
-		c.setHealth(fmt.Errorf("the durable is gone: %w", err))
-		return c.remake(ctx)
+		c.ails(fmt.Errorf("durable %q of stream %q is gone: %w", c.cfg.Durable, c.stream, err))
+		return c.remake(ctx, doubts)
 	case err != nil:
-		return fmt.Errorf("looking up durable %q of stream %q: %w", c.cfg.Durable, c.stream, err)
+		return c.denied(fmt.Errorf("looking up durable %q of stream %q: %w", c.cfg.Durable, c.stream, err))
 	case !info.Created.Equal(c.durableMade):
-		return c.adopt(ctx, info)
+		return c.adopt(ctx, info, doubts)
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.cleared(info)
-	stuck := info.NumPending > 0 && info.NumAckPending < info.Config.MaxAckPending &&
-		c.pull.arrives == *arrives && c.pull.asked > 0 && reason == ""
-	if stuck {
-		// Messages wait, nobody is busy with as many as are allowed, and our pull got none of them
-		// since the last look.
-		c.log.Warn("messages are pending but none arrive: pulling anew", "pending", info.NumPending)
-		c.pull.asked = 0
-	}
+	c.cleared(info, doubts)
+	// Messages wait, nobody is busy with as many as are allowed, and our pull got none of them since the
+	// last look.
+	stuck := reason == "" && info.NumPending > 0 && info.NumAckPending < info.Config.MaxAckPending &&
+		!info.Paused && c.pull.asked > 0 && c.pull.arrives == *arrives
 	*arrives = c.pull.arrives
-	return nil
+	if stuck {
+		c.pull.stuck++
+		err = c.renew()
+	}
+	stalls, silent := c.pull.stuck, c.pull.silent
+	c.mu.Unlock()
+	switch {
+	case err != nil:
+		return err
+	case silent > 1:
+		return c.denied(fmt.Errorf("the server does not answer pulls: may %s be published to?", c.nextSubject()))
+	case stalls > 1:
+		return fmt.Errorf("%d messages are pending, and none arrive in answer to pulls", info.NumPending)
+	case stuck:
+		c.log.Warn("messages are pending but none arrive: pulling anew", "pending", info.NumPending)
+	}
+	return c.refusal(info)
+}
+
+// denied adds to err what the server denied last, if that is why.
+func (c *Consumer) denied(err error) error {
+	if last := c.conn.LastError(); errors.Is(last, nats.ErrPermissionViolation) {
+		return fmt.Errorf("%w (%w)", err, last)
+	}
+	return err
 }
 
 // cleared takes in what the server says of the durable, which is the one it was before: verdicts that
-// waited for this can be sent. The caller holds mu.
-func (c *Consumer) cleared(info *jetstream.ConsumerInfo) {
+// waited for this can be sent, unless there was a new doubt since it was asked. The caller holds mu.
+func (c *Consumer) cleared(info *jetstream.ConsumerInfo, doubts uint64) {
 	c.use(info.Config)
 	c.health.pending, c.health.acks = info.NumPending, info.NumAckPending
 	c.floor = info.AckFloor.Stream
 	c.decided.prune(c.floor)
-	c.pull.limit = min(c.pull.limit, c.durable.MaxAckPending)
+	if c.doubts != doubts {
+		return
+	}
 	c.pull.paused = false
+	c.pull.retire()
 	if !c.suspect {
 		return
 	}
@@ -158,7 +225,10 @@ func (c *Consumer) cleared(info *jetstream.ConsumerInfo) {
 }
 
 // adopt goes on with a durable of our name that is not the one we had: somebody has made it anew.
-func (c *Consumer) adopt(ctx context.Context, info *jetstream.ConsumerInfo) error {
+func (c *Consumer) adopt(ctx context.Context, info *jetstream.ConsumerInfo, doubts uint64) error {
+	c.mu.Lock()
+	c.suspect, c.pull.paused = true, true
+	c.mu.Unlock()
 	stream, err := c.js.Stream(ctx, c.stream)
 	if err != nil {
 		return fmt.Errorf("looking up stream %q: %w", c.stream, err)
@@ -166,20 +236,11 @@ func (c *Consumer) adopt(ctx context.Context, info *jetstream.ConsumerInfo) erro
 	if info, err = c.checkDurable(ctx, info); err != nil {
 		return err
 	}
-	created := stream.CachedInfo().Created
-	c.mu.Lock()
-	if !created.Equal(c.streamCreated) {
-		c.forgetAll("the stream was made anew")
-		c.streamCreated = created
-	}
-	c.anew(info)
-	c.mu.Unlock()
-	c.recovered("the durable was made anew")
-	return nil
+	return c.goOn(stream.CachedInfo(), info, doubts, "the durable was made anew by somebody else")
 }
 
 // remake makes the durable anew after it was found to be gone, and the stream as well if that is gone.
-func (c *Consumer) remake(ctx context.Context) error {
+func (c *Consumer) remake(ctx context.Context, doubts uint64) error {
 	if c.cfg.Bind {
 		return fmt.Errorf("durable %q of stream %q is gone, and Bind forbids to make it anew: "+
 			"create it", c.cfg.Durable, c.stream)
@@ -192,14 +253,11 @@ func (c *Consumer) remake(ctx context.Context) error {
 		return fmt.Errorf("looking up stream %q: %w", c.stream, err)
 	}
 	sinfo := stream.CachedInfo()
+	start := uint64(1)
 	c.mu.Lock()
-	if sinfo.Config.Name != c.stream || !sinfo.Created.Equal(c.streamCreated) {
-		c.forgetAll("the stream was made anew")
-		c.stream, c.streamCreated, c.floor = sinfo.Config.Name, sinfo.Created, 0
-	}
-	start := c.floor + 1
-	for seq, m := range c.messages {
-		if m.state == held || m.state == decided {
+	if c.sameStream(sinfo) {
+		start = c.floor + 1
+		for seq := range c.messages {
 			start = min(start, seq)
 		}
 	}
@@ -208,42 +266,60 @@ func (c *Consumer) remake(ctx context.Context) error {
 	cfg := c.wantedDurable()
 	cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, start
 	cons, err := stream.CreateConsumer(ctx, cfg)
+	how := fmt.Sprintf("the durable was made anew, from sequence %d", start)
 	if errors.Is(err, jetstream.ErrConsumerExists) {
-		// Another replica was faster.
-		cons, err = stream.Consumer(ctx, c.cfg.Durable)
+		how = "the durable was made anew by somebody else, who was faster"
+		if cons, err = stream.Consumer(ctx, c.cfg.Durable); err == nil {
+			var info *jetstream.ConsumerInfo
+			if info, err = c.checkDurable(ctx, cons.CachedInfo()); err != nil {
+				return err
+			}
+			return c.goOn(sinfo, info, doubts, how)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("making durable %q of stream %q anew, from sequence %d: %w", c.cfg.Durable, c.stream, start, err)
 	}
-	info := cons.CachedInfo()
-	c.mu.Lock()
-	c.anew(info)
-	c.mu.Unlock()
-	c.recovered(fmt.Sprintf("the durable was made anew, from sequence %d", start))
-	return nil
+	return c.goOn(sinfo, cons.CachedInfo(), doubts, how)
 }
 
-// anew takes in a durable that was made anew. Replies of the old one mean nothing to it: verdicts that
-// are not confirmed are given again when their messages are handed out again. The caller holds mu.
-func (c *Consumer) anew(info *jetstream.ConsumerInfo) {
+// sameStream reports whether a stream is the incarnation that is consumed. The caller holds mu.
+func (c *Consumer) sameStream(info *jetstream.StreamInfo) bool {
+	return info.Config.Name == c.stream && info.Created.Equal(c.streamCreated)
+}
+
+// goOn goes on with a durable that was made anew. Replies of the old one mean nothing to it: verdicts that
+// are not confirmed are repeated until their messages were handed out again, and what is held may be
+// somebody else's by now.
+func (c *Consumer) goOn(stream *jetstream.StreamInfo, info *jetstream.ConsumerInfo, doubts uint64, how string) error {
+	var lost []*Message
+	c.mu.Lock()
+	if !c.sameStream(stream) {
+		lost = c.forgetAll()
+		c.stream, c.streamCreated = stream.Config.Name, stream.Created
+		how += ", and so was its stream"
+	}
 	c.durableMade = info.Created
+	err := c.renew()
+	c.pull.since = c.pull.epoch
+	c.lease.lapsed = c.now()
+	for _, m := range c.messages {
+		m.cseq = 0 // any copy from the new durable is newer
+	}
 	for id, m := range c.unsent {
-		if m.state == ended {
+		if m.state == ended { // a nak
 			delete(c.unsent, id)
 			m.id = 0
 		}
 	}
-	c.pull.asked = 0
-	c.cleared(info)
-}
-
-// recovered tells that events may have been missed.
-func (c *Consumer) recovered(reason string) {
-	c.mu.Lock()
+	c.notifyIdle()
+	c.cleared(info, doubts)
 	c.counts.Recoveries++
 	c.mu.Unlock()
-	c.log.Warn("recovered", "reason", reason)
-	c.handler.Recovered(reason)
+	c.forgotten(lost, how)
+	c.log.Warn("recovered", "reason", how)
+	c.handler.Recovered(how)
+	return err
 }
 
 // consumerInfo asks the server for the durable.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
@@ -36,7 +37,8 @@ type Consumer struct {
 	handler Handler
 	began   time.Time // time on the consumer's clock is time since then
 	inbox   string
-	publish func(subject, reply string, data []byte) error // conn.PublishRequest; tests make it fail
+	bounds  bounds
+	publish func(subject, reply string, data []byte) error // to the server; tests make it fail
 
 	// Set by Open, changed by recovery under mu.
 	stream        string
@@ -49,7 +51,9 @@ type Consumer struct {
 	started  bool
 	stopping bool
 	closed   bool
-	suspect  bool // verdicts wait until the durable was looked up
+	down     bool   // the connection is not there
+	suspect  bool   // verdicts wait until the durable was looked up
+	doubts   uint64 // times it became suspect
 	messages map[uint64]*Message
 	peak     int
 	decided  decidedLog
@@ -63,10 +67,12 @@ type Consumer struct {
 	counts   Counts
 	idle     chan struct{} // closed when unsent becomes empty, while somebody waits for it
 
-	pullSub, answerSub *nats.Subscription
-	doctor             chan string // reasons to look the durable up
-	stop               chan struct{}
-	running            sync.WaitGroup
+	answers *nats.Subscription
+	doctor  chan string // reasons to look the durable up
+	stop    chan struct{}
+	running sync.WaitGroup
+	handed  chan struct{} // closed when no further message is handed to the Handler
+	stopped chan struct{} // closed when StopPulling is done
 }
 
 // Open provisions the stream and the durable of cfg, or checks them if they exist, and returns a Consumer
@@ -86,56 +92,57 @@ func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Consumer, e
 		work:     make(chan struct{}, 1),
 		doctor:   make(chan string, 1),
 		stop:     make(chan struct{}),
+		handed:   make(chan struct{}),
+		stopped:  make(chan struct{}),
+		bounds:   defaultBounds,
 	}
+	c.pull.most = math.MaxInt
 	c.inbox = c.conn.NewInbox()
-	c.publish = c.conn.PublishRequest
+	c.publish = func(subject, reply string, data []byte) error {
+		if reply == "" {
+			return c.conn.Publish(subject, data)
+		}
+		return c.conn.PublishRequest(subject, reply, data)
+	}
 	if err := c.provision(ctx); err != nil {
 		return nil, fmt.Errorf("consumer %q: %w", cfg.Durable, err)
 	}
-	c.pull.limit = c.durable.MaxAckPending
 	c.log = cfg.Logger.With("stream", c.stream, "durable", c.durable.Durable)
 	return c, nil
 }
 
 // Start begins to consume: from now on h is called. It may be called once.
 func (c *Consumer) Start(h Handler) error {
+	defer c.refill()
 	c.mu.Lock()
-	if c.started {
-		c.mu.Unlock()
-		return fmt.Errorf("consumer %q: it was started before", c.cfg.Durable)
+	defer c.mu.Unlock()
+	if c.started || c.closed {
+		return fmt.Errorf("consumer %q: it was started or closed before", c.cfg.Durable)
+	}
+	var err error
+	if c.answers, err = c.subscribe(c.inbox+".a.*", c.answered); err != nil {
+		return err
+	}
+	if err = c.renew(); err != nil {
+		_ = c.answers.Unsubscribe()
+		return err
 	}
 	c.started, c.handler = true, h
-	c.mu.Unlock()
-
-	var err error
-	if c.answerSub, err = c.conn.Subscribe(c.inbox+".a.*", c.answered); err != nil {
-		return fmt.Errorf("consumer %q: subscribing for the server's answers: %w", c.cfg.Durable, err)
-	}
-	if c.pullSub, err = c.conn.Subscribe(c.inbox+".p", c.received); err != nil {
-		_ = c.answerSub.Unsubscribe()
-		return fmt.Errorf("consumer %q: subscribing for messages: %w", c.cfg.Durable, err)
-	}
-	for _, sub := range []*nats.Subscription{c.answerSub, c.pullSub} {
-		// The number of messages is bounded by what is asked for; the client must drop none.
-		if err := sub.SetPendingLimits(-1, -1); err != nil {
-			return fmt.Errorf("consumer %q: lifting a subscription's limits: %w", c.cfg.Durable, err)
-		}
-	}
-	c.running.Go(c.hand)
+	c.running.Go(c.listen)
 	c.running.Go(c.keep)
 	c.running.Go(c.attend)
-	c.refill()
+	go c.hand()
 	return nil
 }
 
 // now is the time on the consumer's clock, which no adjustment of the wall clock moves.
 func (c *Consumer) now() time.Duration { return time.Since(c.began) }
 
-// received is called for everything that comes in answer to a pull.
-func (c *Consumer) received(msg *nats.Msg) {
-	if len(msg.Data) == 0 && len(msg.Header) > 0 {
-		if status := msg.Header.Get("Status"); status != "" && msg.Reply == "" {
-			c.pullStatus(status, msg.Header)
+// received is called for everything that comes in answer to the pulls of an epoch.
+func (c *Consumer) received(msg *nats.Msg, epoch uint64) {
+	if len(msg.Data) == 0 && len(msg.Header) > 0 && msg.Reply == "" {
+		if status := msg.Header.Get("Status"); status != "" {
+			c.pullStatus(status, msg.Header, epoch)
 			return
 		}
 	}
@@ -147,14 +154,16 @@ func (c *Consumer) received(msg *nats.Msg) {
 	now := c.now()
 
 	c.mu.Lock()
-	c.pull.arrived(now)
-	old := c.messages[d.seq]
-	if old != nil && old.stored != d.time {
-		// The same number, another message: the stream was made anew, and what is held is of the old one.
-		c.forgetAll("a message of another incarnation of the stream arrived")
-		old = nil
+	if epoch < c.pull.since {
+		c.mu.Unlock()
+		return // handed out by a durable that is gone: the new one does so again
 	}
-	if old != nil {
+	c.pull.arrived(now, epoch)
+	if old := c.messages[d.seq]; old != nil {
+		if old.stored != d.time {
+			c.clash(msg.Reply)
+			return
+		}
 		c.copied(old, msg.Reply, d, now)
 		return
 	}
@@ -194,6 +203,21 @@ func (c *Consumer) received(msg *nats.Msg) {
 	}
 }
 
+// clash takes in that two messages have the same number: the stream was made anew, and one of them is of the
+// old one. Neither is kept, nor anything else, and what is under way is not taken in: the durable there is
+// now hands out its own again. The caller holds mu, which it releases.
+func (c *Consumer) clash(reply string) {
+	lost := c.forgetAll()
+	_ = c.renew() // fails only on a connection that is closed
+	c.pull.since = c.pull.epoch
+	c.suspectNow()
+	_ = c.publish(reply, "", nakBody) // whichever it hits, it is handed out once more
+	c.mu.Unlock()
+	const how = "a message of another incarnation of the stream arrived"
+	c.forgotten(lost, how)
+	c.call(how)
+}
+
 // copied takes in a further copy of a message that is still here. The caller holds mu, which it releases.
 func (c *Consumer) copied(m *Message, reply string, d delivery, now time.Duration) {
 	defer c.mu.Unlock()
@@ -217,6 +241,7 @@ func (c *Consumer) copied(m *Message, reply string, d delivery, now time.Duratio
 
 // hand gives messages to the Handler.
 func (c *Consumer) hand() {
+	defer close(c.handed)
 	var batch []*Message
 	for {
 		select {
@@ -245,10 +270,9 @@ func (c *Consumer) hand() {
 	}
 }
 
-// forgetAll ends everything that is held, without a verdict. The caller holds mu; Ended is called from
-// another goroutine.
-func (c *Consumer) forgetAll(reason string) {
-	var lost []*Message
+// forgetAll ends everything that is held, without a verdict, and returns it, for forgotten. The caller
+// holds mu.
+func (c *Consumer) forgetAll() (lost []*Message) {
 	for _, m := range c.messages {
 		m.state = ended
 		lost = append(lost, m)
@@ -258,18 +282,21 @@ func (c *Consumer) forgetAll(reason string) {
 	c.fresh = nil
 	clear(c.unsent)
 	c.notifyIdle()
-	if len(lost) > 0 {
-		c.log.Warn("everything held is forgotten: it belongs to a stream that is gone", "messages", len(lost), "reason", reason)
-		c.counts.Forgotten += uint64(len(lost))
-		c.running.Go(func() {
-			for _, m := range lost {
-				if !m.silent {
-					c.handler.Ended(m, Forgotten)
-				}
-			}
-		})
+	c.counts.Forgotten += uint64(len(lost))
+	return lost
+}
+
+// forgotten tells of messages that forgetAll has ended. The caller does not hold mu.
+func (c *Consumer) forgotten(lost []*Message, why string) {
+	if len(lost) == 0 {
+		return
 	}
-	c.call("stream made anew")
+	c.log.Warn("everything held is forgotten: it belongs to a stream that is gone", "messages", len(lost), "reason", why)
+	for _, m := range lost {
+		if !m.silent {
+			c.handler.Ended(m, Forgotten)
+		}
+	}
 }
 
 // end takes m out of the books; the caller holds mu and calls Handler.Ended once it does not.
@@ -304,26 +331,32 @@ func (c *Consumer) Held() []*Message {
 
 // StopPulling ends the stream of new messages: it asks for no more, takes in what is under way and gives
 // back at once everything that the Handler was not handed yet. It returns when that is done, or with an
-// error when ctx ended first.
+// error when ctx ended first. Further calls wait for the first.
 func (c *Consumer) StopPulling(ctx context.Context) error {
 	c.mu.Lock()
-	if !c.started || c.stopping {
+	if !c.started {
 		c.mu.Unlock()
 		return nil
 	}
-	c.stopping = true
-	c.mu.Unlock()
-
-	// Drain tells the server that the interest has ended and returns to us, in order, what it sent
-	// before it knew; received gives that back.
-	drained := make(chan struct{})
-	c.pullSub.SetClosedHandler(func(string) { close(drained) })
-	err := c.pullSub.Drain()
-	if err == nil {
+	if c.stopping {
+		c.mu.Unlock()
 		select {
-		case <-drained:
+		case <-c.stopped:
+			return nil
 		case <-ctx.Done():
-			err = ctx.Err()
+			return c.underWay(ctx.Err())
+		}
+	}
+	c.stopping = true
+	subs := []*nats.Subscription{c.pull.sub, c.pull.old}
+	c.mu.Unlock()
+	defer close(c.stopped)
+
+	// What the server sent before it knew arrives in order, and received gives it back.
+	var err error
+	for _, sub := range subs {
+		if e := c.drain(ctx, sub); e != nil && !errors.Is(e, nats.ErrConnectionClosed) && !errors.Is(e, nats.ErrBadSubscription) {
+			err = c.underWay(e)
 		}
 	}
 	c.mu.Lock()
@@ -338,15 +371,16 @@ func (c *Consumer) StopPulling(ctx context.Context) error {
 	for _, m := range waiting {
 		m.GiveBack(0)
 	}
-	if err != nil && !errors.Is(err, nats.ErrConnectionClosed) && !errors.Is(err, nats.ErrBadSubscription) {
-		return fmt.Errorf("consumer %q: waiting for messages under way to arrive: %w", c.cfg.Durable, err)
-	}
-	return nil
+	return err
+}
+
+func (c *Consumer) underWay(err error) error {
+	return fmt.Errorf("consumer %q: waiting for messages under way to arrive: %w", c.cfg.Durable, err)
 }
 
 // Close stops everything: it calls StopPulling, waits until the server has confirmed the verdicts given
-// so far, or until ctx ends, and lets go of whatever is still held, which the server hands out again
-// after AckWait. So decide messages before. The error says what was not confirmed.
+// so far and Handle has returned, or until ctx ends, and lets go of whatever is still held, which the
+// server hands out again after AckWait. So decide messages before. The error says what was not confirmed.
 func (c *Consumer) Close(ctx context.Context) error {
 	err := c.StopPulling(ctx)
 	c.mu.Lock()
@@ -372,24 +406,31 @@ func (c *Consumer) Close(ctx context.Context) error {
 		}
 	}
 	close(c.stop)
-	c.running.Wait()
-	_ = c.pullSub.Unsubscribe()
-	_ = c.answerSub.Unsubscribe()
+	c.running.Wait() // they wait for nobody
+	select {
+	case <-c.handed:
+	case <-ctx.Done():
+		err = errors.Join(err, fmt.Errorf("consumer %q: the Handler is still busy with a message", c.cfg.Durable))
+	}
 
 	c.mu.Lock()
+	for _, sub := range []*nats.Subscription{c.answers, c.pull.sub, c.pull.old} {
+		if sub != nil {
+			_ = sub.Unsubscribe() // fails if it is gone
+		}
+	}
 	lost := make(map[*Message]Ending, len(c.messages))
 	unconfirmed := 0
 	for _, m := range c.messages {
-		switch m.state {
-		case decided:
+		lost[m] = GivenBack
+		if m.state == decided {
 			unconfirmed++
 			lost[m] = Unconfirmed
-		default:
-			lost[m] = GivenBack
 		}
 		m.state = ended
 	}
 	c.messages = map[uint64]*Message{}
+	wait := c.ackWait()
 	c.mu.Unlock()
 	for m, how := range lost {
 		if !m.silent {
@@ -398,7 +439,7 @@ func (c *Consumer) Close(ctx context.Context) error {
 	}
 	if unconfirmed > 0 {
 		err = errors.Join(err, fmt.Errorf("consumer %q: the server confirmed %d verdicts too late or not at all; "+
-			"those messages are handed out again after %v", c.cfg.Durable, unconfirmed, c.durable.AckWait))
+			"those messages are handed out again after %v", c.cfg.Durable, unconfirmed, wait))
 	}
 	return err
 }

@@ -60,42 +60,52 @@ func (c *Consumer) provisionDurable(ctx context.Context, stream jetstream.Stream
 	return nil
 }
 
-// checkDurable compares an existing durable with the one wanted. A field that would lose or mistime
-// messages is refused by name; AckWait and MaxAckPending are updated. deliver_policy and where it starts
-// matter only when a durable is made, and are not looked at.
-func (c *Consumer) checkDurable(ctx context.Context, info *jetstream.ConsumerInfo) (*jetstream.ConsumerInfo, error) {
+// refusal compares an existing durable with the one wanted and refuses, by name, a field that would lose or
+// mistime messages. deliver_policy and where it starts matter only when a durable is made, and are not
+// looked at.
+func (c *Consumer) refusal(info *jetstream.ConsumerInfo) error {
 	is, want := &info.Config, c.wantedDurable()
 	refuse := func(field string, is, want any) error {
 		return fmt.Errorf("durable %q of stream %q cannot be used: its %s is %v, and should be %v; delete the durable, "+
 			"choose another name, or (if it is meant to be so) use Bind", c.cfg.Durable, c.stream, field, is, want)
 	}
-	if is.AckPolicy != jetstream.AckExplicitPolicy {
-		return nil, fmt.Errorf("durable %q of stream %q cannot be used, not even with Bind: its ack_policy is %v, and must be %v: "+
-			"each message is settled by itself", c.cfg.Durable, c.stream, is.AckPolicy, want.AckPolicy)
-	}
-	if is.DeliverSubject != "" {
-		return nil, fmt.Errorf("durable %q of stream %q cannot be used, not even with Bind: its deliver_subject is %q, and must be unset: "+
-			"messages are pulled", c.cfg.Durable, c.stream, is.DeliverSubject)
-	}
-	if c.cfg.Bind {
-		return info, nil
+	never := func(field string, is, want any, why string) error {
+		return fmt.Errorf("durable %q of stream %q cannot be used, not even with Bind: its %s is %v, and must be %v: %s",
+			c.cfg.Durable, c.stream, field, is, want, why)
 	}
 	switch {
+	case is.AckPolicy != jetstream.AckExplicitPolicy:
+		return never("ack_policy", is.AckPolicy, want.AckPolicy, "each message is settled by itself")
+	case is.DeliverSubject != "":
+		return never("deliver_subject", is.DeliverSubject, "unset", "messages are pulled")
+	case len(is.PriorityGroups) > 0:
+		return never("priority_groups", is.PriorityGroups, "unset", "pulls belong to no group")
+	case c.cfg.Bind:
+		return nil
 	case is.MaxDeliver > 0:
-		return nil, refuse("max_deliver", is.MaxDeliver, want.MaxDeliver)
+		return refuse("max_deliver", is.MaxDeliver, want.MaxDeliver)
 	case len(is.BackOff) > 0:
-		return nil, refuse("backoff", is.BackOff, "unset")
+		return refuse("backoff", is.BackOff, "unset")
 	case is.HeadersOnly:
-		return nil, refuse("headers_only", true, false)
+		return refuse("headers_only", true, false)
 	case !slices.Equal(filters(is), filters(&want)):
-		return nil, refuse("filter", filters(is), filters(&want))
+		return refuse("filter", filters(is), filters(&want))
 	}
 	for key, value := range c.cfg.Owner {
 		if other, ok := is.Metadata[key]; ok && other != value {
-			return nil, fmt.Errorf("durable %q of stream %q belongs to somebody else: its metadata says %s is %q, and this is %q; "+
+			return fmt.Errorf("durable %q of stream %q belongs to somebody else: its metadata says %s is %q, and this is %q; "+
 				"choose another name with Durable", c.cfg.Durable, c.stream, key, other, value)
 		}
 	}
+	return nil
+}
+
+// checkDurable checks an existing durable and updates what may be updated: AckWait and MaxAckPending.
+func (c *Consumer) checkDurable(ctx context.Context, info *jetstream.ConsumerInfo) (*jetstream.ConsumerInfo, error) {
+	if err := c.refusal(info); err != nil || c.cfg.Bind {
+		return info, err
+	}
+	is, want := &info.Config, c.wantedDurable()
 	update := *is
 	update.AckWait, update.MaxAckPending = want.AckWait, want.MaxAckPending
 	update.Metadata = maps.Clone(is.Metadata)
@@ -118,12 +128,13 @@ func (c *Consumer) checkDurable(ctx context.Context, info *jetstream.ConsumerInf
 	return cons.CachedInfo(), nil
 }
 
-// use takes in the durable's settings as the server reports them.
+// use takes in the durable's settings as the server reports them. After Start the caller holds mu.
 func (c *Consumer) use(cfg jetstream.ConsumerConfig) {
 	if cfg.MaxAckPending <= 0 {
 		cfg.MaxAckPending = c.cfg.MaxAckPending // bound, and unlimited: memory has to be bounded by something
 	}
 	c.durable = cfg
+	c.pull.limit = min(c.pull.most, cfg.MaxAckPending)
 }
 
 // filters are the subjects a durable is filtered to, sorted.

@@ -2,8 +2,9 @@ package consumer
 
 import (
 	"errors"
-	"fmt"
 	"time"
+
+	"github.com/nats-io/nats.go"
 )
 
 // Counts are what a Consumer has counted since it was opened.
@@ -95,16 +96,30 @@ func (c *Consumer) Healthy() error {
 	return c.health.err
 }
 
-// setHealth notes what is wrong and logs it when it changes: once per state.
+// setHealth notes what is wrong and logs it when it changes: once per state. While the connection is down
+// nothing else is wrong.
 func (c *Consumer) setHealth(err error) {
 	c.mu.Lock()
 	was := c.health.err
+	if c.down && !errors.Is(err, errDown) && !errors.Is(err, nats.ErrConnectionClosed) {
+		err = was
+	}
 	c.health.err = err
 	c.mu.Unlock()
 	switch {
 	case err == nil && was != nil:
 		c.log.Info("consuming again", "after", was)
 	case err != nil && (was == nil || was.Error() != err.Error()):
-		c.log.Error("not consuming: trying to recover", "error", fmt.Sprint(err))
+		c.log.Error("not consuming: trying to recover", "error", err)
+	}
+}
+
+// ails is setHealth unless something is known to be wrong already.
+func (c *Consumer) ails(err error) {
+	c.mu.Lock()
+	healthy := c.health.err == nil
+	c.mu.Unlock()
+	if healthy {
+		c.setHealth(err)
 	}
 }

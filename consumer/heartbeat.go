@@ -45,6 +45,9 @@ func (c *Consumer) ackWait() time.Duration {
 // beat sends one heartbeat for each message that is held, if it is time for a round. A round that is not
 // confirmed soon is repeated four times as fast, so that AckWait outlasts failures.
 func (c *Consumer) beat(now time.Duration) {
+	if !c.conn.IsConnected() {
+		return // the client would keep them all for later, and be full of them
+	}
 	c.mu.Lock()
 	every := c.beatEvery()
 	if c.lease.failures > 0 || c.lease.under != 0 {
@@ -119,7 +122,7 @@ func (c *Consumer) beatEach(list []*Message, answer string) (failed bool) {
 // beatAnswered notes that the round of heartbeats that was begun at sent has arrived.
 func (c *Consumer) beatAnswered(token string, refused bool) {
 	if refused {
-		c.suspectNow("a heartbeat found no consumer")
+		c.doubt("a heartbeat found no consumer")
 		return
 	}
 	nanos, err := strconv.ParseInt(token, 10, 64)

@@ -61,7 +61,14 @@ func Transient(err error) bool {
 			return true
 		}
 	}
+	for _, e := range []error{
+		jetstream.ErrJetStreamNotEnabled, jetstream.ErrJetStreamNotEnabledForAccount,
+		jetstream.ErrOverlappingFilterSubjects, jetstream.ErrDuplicateFilterSubjects, jetstream.ErrEmptyFilter,
+	} {
+		if errors.Is(err, e) {
+			return false
+		}
+	}
 	var api *jetstream.APIError
-	return errors.As(err, &api) && (api.Code == 503 || api.Code == 500) &&
-		!errors.Is(err, jetstream.ErrJetStreamNotEnabled) && !errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount)
+	return errors.As(err, &api) && (api.Code == 503 || api.Code == 500)
 }

@@ -1,36 +1,49 @@
 package consumer
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
+	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-const (
-	// pullExpires is how long the server keeps a pull that it cannot serve.
-	pullExpires = 30 * time.Second
-	// pullBeat is how often the server says that a pull it keeps is alive; after silence of twice that
-	// the pull is taken for lost.
-	pullBeat = 2 * time.Second
-)
-
 // pull is what is known of the messages asked for. The consumer's mu guards it.
+//
+// The pulls of one epoch share a subscription. Whenever the pulls under way may have ended without our
+// knowing how many messages they still had to deliver, or may live on though we think they ended, a new
+// epoch begins: with the interest of their inbox gone the server drops the old ones, and the count
+// starts from zero.
 type pull struct {
-	limit   int           // how many messages may be held
-	asked   int           // messages asked for that have not arrived
-	heard   time.Duration // when the server last answered a pull
+	most    int           // how many messages may be held: SetLimit
+	limit   int           // the same, within MaxAckPending
+	asked   int           // messages asked for in this epoch that have not arrived
+	heard   time.Duration // when the server last answered a pull of this epoch
 	arrives uint64        // messages that have arrived
+	silent  int           // times in a row that the server said nothing of a pull
+	stuck   int           // times in a row that messages were pending and none arrived
 	paused  bool          // no pull until the durable was looked up
+
+	epoch uint64
+	since uint64 // messages of earlier epochs are those of a durable that is gone
+	inbox string
+	sub   *nats.Subscription
+	old   *nats.Subscription // of the epoch before, for messages that are under way
 }
 
 // arrived counts one message off those asked for.
-func (p *pull) arrived(now time.Duration) {
-	p.heard = now
+func (p *pull) arrived(now time.Duration, epoch uint64) {
 	p.arrives++
-	p.asked = max(0, p.asked-1)
+	p.stuck = 0
+	if epoch == p.epoch {
+		p.heard, p.silent = now, 0
+		p.asked = max(0, p.asked-1)
+	}
 }
 
 // wanted reports whether there is room for so many more messages that asking is worth it: a quarter of
@@ -40,11 +53,81 @@ func (p *pull) wanted(held int) bool {
 	return !p.paused && room > 0 && (p.asked == 0 || room*4 >= p.limit)
 }
 
+// retire gives up the subscription of the epoch before.
+func (p *pull) retire() {
+	if p.old != nil {
+		_ = p.old.Unsubscribe() // fails if it is gone
+		p.old = nil
+	}
+}
+
+// renew begins a new epoch of pulls. The caller holds mu.
+func (c *Consumer) renew() error {
+	p := &c.pull
+	p.asked = 0
+	if c.stopping {
+		return nil
+	}
+	p.epoch++
+	epoch := p.epoch
+	p.inbox = c.inbox + ".p" + strconv.FormatUint(epoch, 36)
+	p.retire()
+	p.old, p.sub = p.sub, nil
+	sub, err := c.subscribe(p.inbox, func(msg *nats.Msg) { c.received(msg, epoch) })
+	if err != nil {
+		return err
+	}
+	p.sub = sub
+	return nil
+}
+
+// subscribe subscribes without limits: the number of messages is bounded by what is asked for, and the
+// client must drop none.
+func (c *Consumer) subscribe(subject string, handle nats.MsgHandler) (*nats.Subscription, error) {
+	sub, err := c.conn.Subscribe(subject, handle)
+	if err != nil {
+		return nil, fmt.Errorf("consumer %q: subscribing to its inbox: %w", c.cfg.Durable, err)
+	}
+	if err = sub.SetPendingLimits(-1, -1); err != nil {
+		_ = sub.Unsubscribe()
+		return nil, fmt.Errorf("consumer %q: lifting its inbox's limits: %w", c.cfg.Durable, err)
+	}
+	return sub, nil
+}
+
+// drain tells the server that the interest in a subscription has ended and waits until all that the server
+// sent before it knew was taken in.
+func (c *Consumer) drain(ctx context.Context, sub *nats.Subscription) error {
+	if sub == nil {
+		return nil
+	}
+	if !c.conn.IsConnected() {
+		// Nothing is under way, and the client would subscribe once more with the new connection if it
+		// were draining: for nobody.
+		return sub.Unsubscribe()
+	}
+	drained := make(chan struct{})
+	sub.SetClosedHandler(func(string) { close(drained) })
+	if err := sub.Drain(); err != nil {
+		return err
+	}
+	select {
+	case <-drained:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // SetLimit changes how many messages are held at most; it starts as MaxAckPending and cannot exceed it. It
 // may be called before Start. With 0 nothing is asked for; what was asked for before may still arrive.
 func (c *Consumer) SetLimit(n int) {
 	c.mu.Lock()
-	c.pull.limit = min(max(n, 0), c.durable.MaxAckPending)
+	if n >= c.durable.MaxAckPending {
+		n = math.MaxInt // also when MaxAckPending is raised
+	}
+	c.pull.most = max(n, 0)
+	c.pull.limit = min(c.pull.most, c.durable.MaxAckPending)
 	c.mu.Unlock()
 	c.refill()
 }
@@ -60,13 +143,13 @@ type pullRequest struct {
 func (c *Consumer) refill() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.started || c.stopping || c.closed || !c.pull.wanted(len(c.messages)) {
+	p := &c.pull
+	if p.sub == nil || c.stopping || !p.wanted(len(c.messages)) {
 		return
 	}
-	n := c.pull.limit - len(c.messages) - c.pull.asked
-	req := pullRequest{Batch: n, Expires: pullExpires, Beat: pullBeat}
+	req := pullRequest{Batch: p.limit - len(c.messages) - p.asked, Expires: c.bounds.expires, Beat: c.bounds.pulse}
 	if most := c.durable.MaxRequestBatch; most > 0 {
-		req.Batch = min(n, most)
+		req.Batch = min(req.Batch, most)
 	}
 	if most := c.durable.MaxRequestExpires; most > 0 && most < req.Expires {
 		req.Expires = most
@@ -76,11 +159,13 @@ func (c *Consumer) refill() {
 	if err != nil {
 		return // three numbers
 	}
-	if c.publish(c.nextSubject(), c.inbox+".p", body) != nil {
-		return // the watchdog tries again
+	if c.publish(c.nextSubject(), p.inbox, body) != nil {
+		return // the watch over pulls tries again
 	}
-	c.pull.asked += req.Batch
-	c.pull.heard = c.now()
+	if p.asked == 0 {
+		p.heard = c.now()
+	}
+	p.asked += req.Batch
 }
 
 // nextSubject is where pulls are sent.
@@ -92,7 +177,7 @@ func apiPrefix(js jetstream.JetStream) string {
 	opts := js.Options()
 	switch {
 	case opts.APIPrefix != "":
-		return opts.APIPrefix + "."
+		return strings.TrimSuffix(opts.APIPrefix, ".") + "."
 	case opts.Domain != "":
 		return "$JS." + opts.Domain + ".API."
 	default:
@@ -101,45 +186,51 @@ func apiPrefix(js jetstream.JetStream) string {
 }
 
 // pullStatus takes in what the server says of a pull without sending a message.
-func (c *Consumer) pullStatus(status string, header nats.Header) {
-	now := c.now()
+func (c *Consumer) pullStatus(status string, header nats.Header, epoch uint64) {
+	description := header.Get("Description")
 	c.mu.Lock()
-	c.pull.heard = now
-	if status == "100" { // the pull is alive
+	if epoch != c.pull.epoch {
+		c.mu.Unlock()
+		return // that pull was given up before
+	}
+	c.pull.heard, c.pull.silent = c.now(), 0
+	switch status {
+	case "100": // the pull is alive
 		c.mu.Unlock()
 		return
-	}
-	// The pull has ended. What it still had to deliver, the server says in most cases.
-	if left, err := strconv.Atoi(header.Get("Nats-Pending-Messages")); err == nil {
+	case "404", "408":
+		// It has ended; how much it still had to deliver, the server says.
+		left, err := strconv.Atoi(header.Get("Nats-Pending-Messages"))
+		if err != nil {
+			left = c.pull.asked
+		}
 		c.pull.asked = max(0, c.pull.asked-left)
-	} else {
-		c.pull.asked = 0
-	}
-	description := header.Get("Description")
-	if status != "404" && status != "408" {
-		// 409 is leadership change, server shutdown, consumer deleted and the like; 503 nobody there.
-		c.pull.asked = 0
-	}
-	c.mu.Unlock()
-	switch {
-	case status == "404" || status == "408":
+		c.mu.Unlock()
 		c.refill()
-	case status == "409" && (description == "Leadership Change" || description == "Batch Completed"):
+		return
+	}
+	// It has ended before its time, and the others with it, most likely: 409 is leadership change, server
+	// shutdown, consumer deleted and the like; 503 nobody there.
+	err := c.renew()
+	c.mu.Unlock()
+	reason := "pull ended: " + status + " " + description
+	if err == nil && status == "409" && description == "Leadership Change" {
 		// The durable is as it was; whoever leads it now wants to be asked again.
 		c.refill()
-		c.call("pull ended: " + description)
-	default:
-		c.suspectNow("pull ended: " + status + " " + description)
+		c.call(reason)
+		return
 	}
+	c.doubt(reason)
 }
 
-// watch makes a pull anew when the server has been silent for too long, though it promised to say that
-// the pull is alive.
+// watch makes pulls anew when the server has been silent for too long, though it promised to say that
+// they are alive.
 func (c *Consumer) watch(now time.Duration) {
 	c.mu.Lock()
-	silent := c.pull.asked > 0 && now-c.pull.heard > 2*pullBeat+pullBeat/2
+	silent := c.pull.asked > 0 && now-c.pull.heard > 2*c.bounds.pulse+c.bounds.pulse/2
 	if silent {
-		c.pull.asked = 0
+		c.pull.silent++
+		_ = c.renew() // fails only on a connection that is closed
 	}
 	c.mu.Unlock()
 	if silent {

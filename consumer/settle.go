@@ -8,17 +8,6 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-const (
-	// resendFirst is how long a verdict waits for the server's answer before it is sent again; the
-	// wait doubles with each further time.
-	resendFirst = 500 * time.Millisecond
-	resendMost  = 5 * time.Second
-	// confirmBound is how long a verdict is repeated at most.
-	confirmBound = time.Minute
-	// nakBound is how long the answer to a nak is waited for; a nak is never repeated.
-	nakBound = 2 * time.Second
-)
-
 var (
 	ackBody  = []byte("+ACK")
 	termBody = []byte("+TERM")
@@ -49,10 +38,10 @@ func (c *Consumer) register(m *Message) {
 }
 
 // send sends m's verdict, again or for the first time, on the reply of the newest copy. While the durable
-// is suspect it waits: the verdict could hit another message. The caller holds mu, so that no heartbeat
-// of m can follow it.
+// is suspect or the connection down it waits: the verdict could hit another message. The caller holds mu,
+// so that no heartbeat of m can follow it.
 func (c *Consumer) send(m *Message, now time.Duration) {
-	if c.suspect {
+	if c.suspect || !c.conn.IsConnected() {
 		return
 	}
 	body := ackBody
@@ -87,7 +76,7 @@ func (c *Consumer) answered(msg *nats.Msg) {
 	}
 	if refused {
 		// Nobody listens: the durable is gone, or has no leader. The verdict is sent again later.
-		c.suspectNow("a verdict found no consumer")
+		c.doubt("a verdict found no consumer")
 		return
 	}
 	c.mu.Lock()
@@ -129,7 +118,8 @@ func (c *Consumer) notifyIdle() {
 	}
 }
 
-// giveBack naks m, unless its lease may have lapsed: then it is left to redelivery.
+// giveBack naks m, unless its lease may have lapsed or the nak could hit another message: then it is left to
+// redelivery.
 func (c *Consumer) giveBack(m *Message, delay time.Duration, how Ending) bool {
 	c.mu.Lock()
 	if m.state != held {
@@ -139,7 +129,7 @@ func (c *Consumer) giveBack(m *Message, delay time.Duration, how Ending) bool {
 	now := c.now()
 	c.end(m)
 	c.counts.GivenBack++
-	if !c.lapsed(m, now) && !c.suspect {
+	if !c.lapsed(m, now) && !c.suspect && c.conn.IsConnected() {
 		body := nakBody
 		if delay > 0 {
 			body = append([]byte(`-NAK {"delay": `), strconv.FormatInt(int64(delay), 10)...)
@@ -170,15 +160,15 @@ func (c *Consumer) resend(now time.Duration) {
 	for id, m := range c.unsent {
 		switch {
 		case m.state == ended: // a nak
-			if now-m.since > nakBound {
+			if now-m.since > c.bounds.nak {
 				delete(c.unsent, id)
 				m.id = 0
 			}
-		case now-m.since > confirmBound:
+		case now-m.since > c.bounds.confirm:
 			c.end(m)
 			c.counts.Unconfirmed++
 			given = append(given, m)
-		case !c.suspect && (m.tries == 0 || now-m.sent > min(resendFirst<<min(m.tries-1, 10), resendMost)):
+		case !c.suspect && (m.tries == 0 || now-m.sent > min(c.bounds.resendFirst<<min(m.tries-1, 10), c.bounds.resendMost)):
 			if m.tries > 0 {
 				c.counts.Resent++
 			}
@@ -189,7 +179,7 @@ func (c *Consumer) resend(now time.Duration) {
 	c.mu.Unlock()
 	for _, m := range given {
 		c.log.Warn("the server did not confirm a verdict: it is given again when the message is redelivered",
-			"sequence", m.seq, "waited", confirmBound)
+			"sequence", m.seq, "waited", c.bounds.confirm)
 		if !m.silent {
 			c.handler.Ended(m, Unconfirmed)
 		}

@@ -94,21 +94,12 @@ type StreamWant struct {
 // never changed; one that does not hold all that is wanted, or from which messages can vanish before they
 // are settled, is refused with an error that names the field.
 func ProvisionStream(ctx context.Context, js jetstream.JetStream, w StreamWant) (jetstream.Stream, error) {
-	name := w.Name
-	if name == "" {
-		holders, err := streamsOf(ctx, js, w.Covers)
-		if err != nil {
-			return nil, fmt.Errorf("looking for the stream that holds %v: %w", w.Covers, err)
-		}
-		if len(holders) > 1 {
-			return nil, fmt.Errorf("the subjects %v are spread over the streams %v: one must hold them all; "+
-				"name it with Stream", w.Covers, holders)
-		}
-		if len(holders) == 1 {
-			name = holders[0]
-		} else if w.Bind {
-			return nil, fmt.Errorf("no stream holds %v, and Bind forbids to make one: create it", w.Covers)
-		}
+	name, err := holder(ctx, js, w)
+	if err != nil {
+		return nil, err
+	}
+	if name == "" && w.Bind {
+		return nil, fmt.Errorf("no stream holds %v, and Bind forbids to make one: create it", w.Covers)
 	}
 	if name != "" {
 		stream, err := existingStream(ctx, js, name, w)
@@ -123,13 +114,41 @@ func ProvisionStream(ctx context.Context, js jetstream.JetStream, w StreamWant) 
 		return nil, err
 	}
 	stream, err := js.CreateStream(ctx, w.Make)
-	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		return existingStream(ctx, js, w.Make.Name, w) // somebody was faster, with other settings
+	if err == nil {
+		return stream, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("making stream %q for %v: %w", w.Make.Name, w.Make.Subjects, err)
+	// Somebody may have been faster, with other settings or under another name.
+	var api *jetstream.APIError
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNameAlreadyInUse):
+		return existingStream(ctx, js, w.Make.Name, w)
+	case errors.As(err, &api) && api.ErrorCode == subjectsOverlap:
+		if name, lookErr := holder(ctx, js, w); lookErr == nil && name != "" && name != w.Name {
+			return existingStream(ctx, js, name, w)
+		}
 	}
-	return stream, nil
+	return nil, fmt.Errorf("making stream %q for %v: %w", w.Make.Name, w.Make.Subjects, err)
+}
+
+// subjectsOverlap is the server's code for a stream whose subjects overlap with those of another.
+const subjectsOverlap jetstream.ErrorCode = 10065
+
+// holder is the name of the stream that w wants, "" if any will do and none holds the subjects.
+func holder(ctx context.Context, js jetstream.JetStream, w StreamWant) (string, error) {
+	if w.Name != "" {
+		return w.Name, nil
+	}
+	holders, err := streamsOf(ctx, js, w.Covers)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("looking for the stream that holds %v: %w", w.Covers, err)
+	case len(holders) > 1:
+		return "", fmt.Errorf("the subjects %v are spread over the streams %v: one must hold them all; "+
+			"name it with Stream", w.Covers, holders)
+	case len(holders) == 0:
+		return "", nil
+	}
+	return holders[0], nil
 }
 
 // existingStream looks a stream up and checks it.

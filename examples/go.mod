@@ -9,7 +9,7 @@ require (
 	github.com/levelstream/jsource v0.0.0-00010101000000-000000000000
 	github.com/nats-io/nats-server/v2 v2.15.3
 	github.com/nats-io/nats.go v1.55.0
-	golang.org/x/term v0.48.0
+	golang.org/x/term v0.47.0
 	modernc.org/sqlite v1.62.0
 )
 

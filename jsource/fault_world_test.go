@@ -130,6 +130,18 @@ func (w *world) unsettled(n int) {
 	})
 }
 
+// waitHeld waits until the replica has received n messages that have no verdict: what the server says it
+// handed out may be under way for a while.
+func waitHeld(tb testing.TB, src *widgetSource, n int) {
+	tb.Helper()
+	natstest.Eventually(tb, fmt.Sprintf("%d messages held", n), natstest.Patience, func() error {
+		if held := src.Status(0).Held; held != n {
+			return fmt.Errorf("%d are", held)
+		}
+		return nil
+	})
+}
+
 func (w *world) info() *jetstream.ConsumerInfo {
 	w.tb.Helper()
 	return natstest.ConsumerInfo(w.tb, w.js, widgetStream, widgetDurable)
@@ -240,6 +252,11 @@ func (l *ledger) begun() map[string]int {
 		counts[a.req]++
 	}
 	return counts
+}
+
+// idle reports whether no attempt is running.
+func (l *ledger) idle() bool {
+	return !slices.ContainsFunc(l.all(), func(a attempt) bool { return a.ended.IsZero() })
 }
 
 // waitBegun waits until an attempt has begun on each of the requests.

@@ -80,9 +80,7 @@ func TestEngineThatDropsRequests(t *testing.T) {
 
 	e.work(everything)
 	w.settled()
-	if err := e.source.Healthy(); err != nil {
-		t.Errorf("still unhealthy: %v", err)
-	}
+	natstest.Eventually(t, "the source is healthy again", natstest.Patience, e.source.Healthy)
 	pulls.Sync(t)
 	if last := pulls.Last(t); last.Batch < 100 {
 		t.Errorf("after the first attempt still %s", last)

@@ -18,7 +18,7 @@ func TestStopWaitsForConfirmations(t *testing.T) {
 	busy := w.publish("busy")[0]
 	a.waitBegun(t, "busy")
 	waiting := w.publish("waiting")[0]
-	w.unsettled(2)
+	waitHeld(t, a.source, 2)
 
 	a.stop()
 	w.witness.WaitFor(t, "what waits is given back", func(all []natstest.Settlement) bool {
@@ -58,7 +58,7 @@ func TestAckSurvivesACut(t *testing.T) {
 				if stopping {
 					// Another message shows when the stop has come to waiting for attempts.
 					waiting := w.publish("waiting")[0]
-					w.unsettled(2)
+					waitHeld(t, a.source, 2)
 					a.stop()
 					w.witness.WaitFor(t, "what waits is given back", func(all []natstest.Settlement) bool {
 						return all != nil && all[len(all)-1].StreamSeq == waiting.Sequence

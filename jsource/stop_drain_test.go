@@ -119,7 +119,7 @@ func TestDrainGivesBackWhatIsBuffered(t *testing.T) {
 	busy := w.publish("busy")[0]
 	e.waitBegun(t, "busy")
 	receipts := w.publish(buffered...)
-	w.unsettled(51)
+	waitHeld(t, e.source, 51)
 	natstest.Until(t, "all are queued", natstest.Patience, func() bool { return e.queue.Len() == 50 })
 	b := w.join(withSource(func(s *widgetSource) { s.Durable(widgetDurable) }), holding(buffered...))
 
@@ -170,7 +170,7 @@ func TestDrainIgnoresAttemptsThatBeginLater(t *testing.T) {
 	two := w.publish("two")[0]
 	e.waitBegun(t, "two")
 	again := w.publish("two")[0] // owed, and not covered by the attempt that runs
-	w.unsettled(3)
+	waitHeld(t, e.source, 3)
 
 	e.cancel() // the queue stays open: this engine goes on for a while
 	drained := make(chan struct{})
@@ -217,7 +217,7 @@ func TestSourceStopsWithItsContext(t *testing.T) {
 	busy := w.publish("busy")[0]
 	e.waitBegun(t, "busy")
 	waiting := w.publish("waiting")[0]
-	w.unsettled(2)
+	waitHeld(t, e.source, 2)
 	e.cancel()
 	w.witness.WaitFor(t, "what waits is given back", func(all []natstest.Settlement) bool {
 		return len(all) > 0 && all[len(all)-1].Kind == natstest.Nak

@@ -18,7 +18,7 @@ func TestStopGivesBackWhatIsBuffered(t *testing.T) {
 	a.waitBegun(t, "busy")
 	buffered := numbered("buffered", 50)
 	receipts := w.publish(buffered...)
-	w.unsettled(51)
+	waitHeld(t, a.source, 51)
 	b := w.join()
 
 	stop := a.stop()

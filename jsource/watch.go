@@ -3,10 +3,12 @@ package jsource
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/levelstream/jsource/consumer"
+	"github.com/levelstream/jsource/queue"
 )
 
 const (
@@ -49,8 +51,7 @@ func (r *run[K, T, request]) look() {
 	attempted := r.tracker.Attempted()
 	var (
 		crowded bool
-		pushed  uint64    // attempts begun when something was last pushed again
-		seen    uint64    // the same, when the engine was found to be stalled
+		seen    uint64    // attempts begun when the engine was found not to work on something
 		probe   []request // pushed while it is, so that it has something to begin
 	)
 	for {
@@ -64,9 +65,6 @@ func (r *run[K, T, request]) look() {
 		case <-ticker.C:
 		}
 		again, lost := r.group.Overdue(bound)
-		if len(again) > 0 {
-			pushed = r.tracker.Began()
-		}
 		for i, req := range append(again, probe...) {
 			if i < len(again) {
 				r.log.Warn("no attempt has begun on a request: pushed again", "request", req, "within", bound)
@@ -80,6 +78,10 @@ func (r *run[K, T, request]) look() {
 			}
 			break // nobody takes what is pushed
 		}
+		works := !slices.ContainsFunc(lost, func(l queue.Lost[request]) bool { return !l.Works })
+		if !works {
+			r.consumer.SetLimit(0) // first, or what is given back is pulled again
+		}
 		for _, l := range lost {
 			d, ok := l.Message.(*delivery[K, T, request])
 			if !ok {
@@ -91,12 +93,15 @@ func (r *run[K, T, request]) look() {
 		}
 		switch began := r.tracker.Began(); {
 		case len(lost) > 0:
-			seen = pushed // an engine that dropped one request and works on others is not stopped for long
-			err := fmt.Errorf("no attempt begins on what is pushed: %d messages given back, and none are pulled until one does; "+
-				"does the engine run workers, and is its reconcile function wrapped?", len(lost))
+			seen = began
+			consequence := "none are pulled until one does; does the engine run workers, and is its reconcile function wrapped?"
+			if works {
+				consequence = "though the engine works on others; does it drop requests?"
+			}
+			err := fmt.Errorf("no attempt begins on what is pushed (%v, for one): %d messages given back, and %s",
+				lost[0].Request, len(lost), consequence)
 			r.log.Error("the engine does not work on requests", "error", err)
 			r.watch.setStalled(err)
-			r.consumer.SetLimit(0)
 		case probe != nil && began != seen:
 			probe = nil
 			r.log.Info("the engine works on requests again")

@@ -16,6 +16,7 @@ func (r *record[request]) wait(now time.Duration, tick uint64) {
 type Lost[request comparable] struct {
 	Message Message[request]
 	Request request
+	Works   bool // an attempt has begun on a request pushed later: the engine works, and has dropped this one
 }
 
 // Overdue finds the requests of the group on which no attempt has begun for bound since they were
@@ -59,10 +60,11 @@ func (g *Group[request]) Overdue(bound time.Duration) (again []request, lost []L
 			again = append(again, r.req)
 			continue
 		}
+		works := r.pushTick <= t.passed
 		for l, next := r.first, (*link[request])(nil); l != nil; l = next {
 			next = l.next
 			if l.entry.group == g && l.entry.forget(t) {
-				lost = append(lost, Lost[request]{l.entry.msg, r.req})
+				lost = append(lost, Lost[request]{Message: l.entry.msg, Request: r.req, Works: works})
 			}
 		}
 	}

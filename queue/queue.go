@@ -27,14 +27,14 @@ type state struct {
 	delayed Cause  // of the attempt to come after a delay
 	running Cause  // of the attempt that runs, or ran last
 	works   bool   // an attempt runs
-	adds    int32  // calls that add it and have not returned
+	calls   int32  // of add and Done that have not returned: they need what is known
 	resync  bool   // it is in the resync line
 	place   uint64 // in its line; 0: in none
 }
 
 // idle reports whether there is nothing to know.
 func (s state) idle() bool {
-	return s.waiting == 0 && s.delayed == 0 && !s.works && s.adds == 0 && s.place == 0
+	return s.waiting == 0 && s.delayed == 0 && !s.works && s.calls == 0 && s.place == 0
 }
 
 // New returns an empty queue. limiter decides how long a request that failed waits. Under name, which is
@@ -80,14 +80,11 @@ func (q *Queue[request]) Add(req request, cause Cause) {
 // add queues req. The change that says why is made first: the line that req joins depends on it.
 func (q *Queue[request]) add(req request, change func(state) state) {
 	q.update(req, func(s state) state {
-		s.adds++
+		s.calls++
 		return change(s)
 	})
 	q.line.Add(req)
-	q.finish(req, func(s state) state {
-		s.adds--
-		return s
-	})
+	q.finish(req)
 }
 
 // update changes what is known of req.
@@ -113,19 +110,20 @@ func (q *Queue[request]) Get() (req request, cause Cause, ok bool) {
 // Done says that the work on req has ended. What is to be tried again was added before.
 func (q *Queue[request]) Done(req request) {
 	q.update(req, func(s state) state {
+		s.calls++
 		s.works = false
 		return s
 	})
 	q.line.Done(req)
-
-	q.finish(req, func(s state) state { return s })
+	q.finish(req)
 }
 
-// finish changes what is known of req and forgets it if that is nothing.
-func (q *Queue[request]) finish(req request, change func(state) state) {
+// finish ends a call and forgets req if nothing of it is worth knowing.
+func (q *Queue[request]) finish(req request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	s := change(q.states[req])
+	s := q.states[req]
+	s.calls--
 	if !s.idle() {
 		q.states[req] = s
 		return

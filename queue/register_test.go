@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/util/workqueue"
 
@@ -89,7 +90,16 @@ func TestS2_RegisteredBeforeAWorkerSees(t *testing.T) {
 		})
 	}
 	pushing.Wait()
-	left.Wait()
+	settled := make(chan struct{})
+	go func() {
+		left.Wait()
+		close(settled)
+	}()
+	select {
+	case <-settled:
+	case <-time.After(time.Minute):
+		t.Fatal("some messages are never settled")
+	}
 	q.ShutDown()
 	working.Wait()
 	for s := range messages {

@@ -34,7 +34,9 @@ type apiServer struct {
 	committed atomic.Int64
 }
 
-func newAPIServer(conn *natsgo.Conn, topic requestTopic, st *store, led *ledger, l *load, rate int) (*apiServer, error) {
+func newAPIServer(conn *natsgo.Conn, topic requestTopic, st *store, led *ledger, l *load, rate int) (
+	*apiServer, error,
+) {
 	p, err := jsource.NewPublisher(conn)
 	if err != nil {
 		return nil, err

@@ -85,7 +85,8 @@ func (b *broker) check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	_, err := b.js.AccountInfo(ctx)
-	if errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
+	if errors.Is(err, jetstream.ErrJetStreamNotEnabled) ||
+		errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
 		return fmt.Errorf("the NATS server has no JetStream for this account; start it with -js, say: %w", err)
 	}
 	if err != nil {
@@ -99,8 +100,8 @@ func (b *broker) check(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("looking for streams: %w", err)
 	}
-	return fmt.Errorf("stream %q of this account stores every subject there is, or nearly: the demo's events would stay in it; "+
-		"use another account or server, or leave -nats away for one that is the demo's own", name)
+	return fmt.Errorf("stream %q of this account stores every subject there is, or nearly: the demo's events "+
+		"would stay in it; use another account or server, or leave -nats away for one that is the demo's own", name)
 }
 
 // watch reports how many events are settled from time to time, until ctx ends. That it cannot find out for
@@ -176,7 +177,8 @@ func (b *broker) removeStreams() error {
 		err = errors.Join(err, b.js.DeleteStream(ctx, name))
 	}
 	if err != nil {
-		return fmt.Errorf("removing the streams of this run, whose names contain %q: %w", runOf(b.topic.Prefix()), err)
+		return fmt.Errorf("removing the streams of this run, whose names contain %q: %w",
+			runOf(b.topic.Prefix()), err)
 	}
 	return nil
 }

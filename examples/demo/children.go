@@ -46,7 +46,10 @@ func startChild(name string, o order, reports func(report, time.Time)) (*child, 
 	if err != nil {
 		return fail(err)
 	}
-	c := &child{name: name, cmd: exec.Command(self, roleFlag, roleController), reports: reports, exited: make(chan struct{})}
+	c := &child{
+		name: name, cmd: exec.Command(self, roleFlag, roleController),
+		reports: reports, exited: make(chan struct{}),
+	}
 	c.cmd.Stderr = &c.logged
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
 		return fail(err)
@@ -132,7 +135,8 @@ func (c *child) failure() error {
 	if err == nil {
 		err = errors.New("exit status 0")
 	}
-	return fmt.Errorf("the controller on %s has ended: %w; the end of its log:\n%s", c.name, err, c.logged.String())
+	return fmt.Errorf("the controller on %s has ended: %w; the end of its log:\n%s",
+		c.name, err, c.logged.String())
 }
 
 // wait waits until happened is closed, which the process makes happen.
@@ -147,7 +151,8 @@ func (c *child) wait(ctx context.Context, what string, happened <-chan struct{})
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-timer.C:
-		return fmt.Errorf("the controller on %s is not %s after %v; the end of its log:\n%s", c.name, what, patience, c.logged.String())
+		return fmt.Errorf("the controller on %s is not %s after %v; the end of its log:\n%s",
+			c.name, what, patience, c.logged.String())
 	}
 }
 

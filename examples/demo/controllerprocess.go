@@ -107,9 +107,8 @@ func (p *process) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer f.statuses.Close()
-	conn, err := connect(p.URL, p.Creds, natsgo.SetCustomDialer(p.link), natsgo.ReconnectHandler(func(*natsgo.Conn) {
-		p.report(report{Kind: reportReconnected})
-	}))
+	conn, err := connect(p.URL, p.Creds, natsgo.SetCustomDialer(p.link),
+		natsgo.ReconnectHandler(func(*natsgo.Conn) { p.report(report{Kind: reportReconnected}) }))
 	if err != nil {
 		return err
 	}
@@ -133,7 +132,9 @@ func (p *process) run(ctx context.Context) (err error) {
 }
 
 // count reports how the controller is doing from time to time.
-func (p *process) count(ctx context.Context, controller *reconciler.Controller[stageKey], source *durableSource) {
+func (p *process) count(
+	ctx context.Context, controller *reconciler.Controller[stageKey], source *durableSource,
+) {
 	ticker := time.NewTicker(reportEvery)
 	defer ticker.Stop()
 	for {

@@ -14,7 +14,8 @@ import (
 // power would, and then nobody reads the files again.
 func openDatabase(file string, conns int, pragmas ...string) (*sql.DB, error) {
 	query := url.Values{"_txlock": {"immediate"}}
-	for _, p := range append([]string{"busy_timeout(20000)", "journal_mode(WAL)", "synchronous(OFF)"}, pragmas...) {
+	pragmas = append([]string{"busy_timeout(20000)", "journal_mode(WAL)", "synchronous(OFF)"}, pragmas...)
+	for _, p := range pragmas {
 		query.Add("_pragma", p)
 	}
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: file}).EscapedPath()+"?"+query.Encode())

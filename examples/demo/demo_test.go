@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -67,7 +68,8 @@ func nothingLeft(t *testing.T, dir string) {
 // cells returns what the table says of core NATS and of JetStream in the row that begins with label.
 func cells(t *testing.T, table, label string) (core, jet string) {
 	t.Helper()
-	m := regexp.MustCompile(`(?m)^ *` + regexp.QuoteMeta(label) + `.*?  (\S+(?: m?s)?) {2,}(\S+(?: m?s)?)$`).FindStringSubmatch(table)
+	row := regexp.MustCompile(`(?m)^ *` + regexp.QuoteMeta(label) + `.*?  (\S+(?: m?s)?) {2,}(\S+(?: m?s)?)$`)
+	m := row.FindStringSubmatch(table)
 	if m == nil {
 		t.Fatalf("no row %q", label)
 	}
@@ -152,11 +154,13 @@ func TestSomebodysServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "theirs", Subjects: []string{"theirs.>"}}); err != nil {
+	theirs := jetstream.StreamConfig{Name: "theirs", Subjects: []string{"theirs.>"}}
+	if _, err := js.CreateStream(t.Context(), theirs); err != nil {
 		t.Fatal(err)
 	}
 
-	cmd, dir := demoCommand(t, "-nats", srv.ClientURL(), "-events", "600", "-keys", "100", "-rate", "200", "-resync", "2s")
+	cmd, dir := demoCommand(t, "-nats", srv.ClientURL(),
+		"-events", "600", "-keys", "100", "-rate", "200", "-resync", "2s")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
@@ -177,14 +181,17 @@ func TestSomebodysServer(t *testing.T) {
 	if err := js.DeleteStream(t.Context(), "theirs"); err != nil {
 		t.Fatal(err)
 	}
-	all := jetstream.StreamConfig{Name: "theirs", Subjects: []string{">"}, NoAck: true}
-	if _, err := js.CreateStream(t.Context(), all); err != nil {
+	theirs.Subjects, theirs.NoAck = []string{">"}, true
+	if _, err := js.CreateStream(t.Context(), theirs); err != nil {
 		t.Fatal(err)
 	}
 	cmd, dir = demoCommand(t, "-nats", srv.ClientURL())
 	out, err = cmd.CombinedOutput()
-	if exit := new(exec.ExitError); !errors.As(err, &exit) || exit.ExitCode() != exitLost || !strings.Contains(string(out), `stream "theirs"`) {
-		t.Errorf("%v\n%s", err, out)
+	if exit := new(exec.ExitError); !errors.As(err, &exit) || exit.ExitCode() != exitLost {
+		t.Errorf("it ended with %v", err)
+	}
+	if !strings.Contains(string(out), `stream "theirs"`) {
+		t.Errorf("it does not say why:\n%s", out)
 	}
 	nothingLeft(t, dir)
 }
@@ -193,31 +200,35 @@ func TestInterrupted(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a process cannot be sent Ctrl-C")
 	}
-	t.Parallel()
-	cmd, dir := demoCommand(t)
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(stdout)
-	for lines.Scan() {
-		if strings.Contains(lines.Text(), "published") {
-			if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+	for name, interrupt := range map[string]func(demo *exec.Cmd, stdout io.Closer) error{
+		"Ctrl-C":             func(demo *exec.Cmd, _ io.Closer) error { return demo.Process.Signal(syscall.SIGINT) },
+		"its reader is gone": func(_ *exec.Cmd, stdout io.Closer) error { return stdout.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd, dir := demoCommand(t)
+			stdout, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewScanner(stdout)
+			for lines.Scan() && !strings.Contains(lines.Text(), "published") {
+				continue
+			}
+			if err := interrupt(cmd, stdout); err != nil {
 				t.Error(err)
 			}
-			break
-		}
+			_, _ = io.Copy(io.Discard, stdout) // to the end, so that Wait may close it
+			err = cmd.Wait()
+			if exit := new(exec.ExitError); !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted {
+				t.Errorf("it ended with %v", err)
+			}
+			nothingLeft(t, dir)
+		})
 	}
-	for lines.Scan() { // to the end
-	}
-	err = cmd.Wait()
-	if exit := new(exec.ExitError); !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted {
-		t.Errorf("it ended with %v", err)
-	}
-	nothingLeft(t, dir)
 }
 
 // The controllers are gone when the demo is, however that came about.

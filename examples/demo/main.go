@@ -49,7 +49,9 @@ func run(args []string) int {
 	case err != nil:
 		return exitUsage
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	// SIGPIPE: whoever read the output has gone, as head does.
+	ctx, stop := signal.NotifyContext(context.Background(),
+		os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	defer stop()
 	// Who presses Ctrl-C again while the demo cleans up does not want to wait for that. At once it may be the
 	// same one: programs like timeout pass a signal on that the whole process group gets as well.
@@ -83,14 +85,14 @@ func parse(args []string, out io.Writer) (settings, error) {
 		fmt.Fprint(out, usage)
 		f.PrintDefaults()
 	}
-	f.StringVar(&s.url, "nats", "", "`URL` of a NATS server with JetStream; the streams of this run are removed from it at the end "+
-		"(default: a server of the demo's own)")
+	f.StringVar(&s.url, "nats", "", "`URL` of a NATS server with JetStream, from which the streams of this run "+
+		"are removed at the end (default: a server of the demo's own)")
 	f.StringVar(&s.creds, "creds", "", "credentials `file` for that server")
 	f.IntVar(&s.events, "events", 12000, "events to publish, at least 100")
 	f.IntVar(&s.keys, "keys", 1000, "Stages, at least 10: the keys that are reconciled")
 	f.IntVar(&s.rate, "rate", 600, "events per second")
-	f.DurationVar(&s.resync, "resync", 15*time.Second, "how often each controller lists all Stages, at least 1s; "+
-		"what core NATS loses while the link is cut stays unnoticed that long")
+	f.DurationVar(&s.resync, "resync", 15*time.Second, "how often each controller lists all Stages, at least "+
+		"1s; what core NATS loses while the link is cut stays unnoticed that long")
 	f.Uint64Var(&s.seed, "seed", 1, "seed of the made-up load")
 	if err := f.Parse(args); err != nil {
 		return s, err

@@ -13,7 +13,6 @@ type cause int
 const (
 	wasKilled cause = iota // its process was killed
 	wasCut                 // its process lived, its link to NATS was cut
-	neither
 )
 
 // begin notes that a controller receives nothing from now on.

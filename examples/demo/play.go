@@ -35,58 +35,48 @@ type demo struct {
 	background func(fn func(context.Context) error)
 }
 
-// controllerState is one of the two controllers, whichever process it is.
-type controllerState struct {
-	child *child
-	tail  *tail
-	back  chan struct{} // closed when the event sources of the present process are running
-
-	mu          sync.Mutex
-	cut         chan struct{} // closed when its link is cut
-	reconnected chan struct{} // closed when it is connected again
-}
-
 var errInterrupted = errors.New("interrupted")
 
 // play runs the demo and prints what it comes to. What it has made is gone when it returns.
-func play(ctx context.Context, s settings, out io.Writer, t terminal) (err error) {
+func play(ctx context.Context, s settings, out io.Writer, t terminal) error {
 	d := &demo{settings: s}
+	var err error
 	if d.dir, err = os.MkdirTemp("", "jsource-demo-"); err != nil {
 		return fmt.Errorf("making a folder for the run: %w", err)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(d.dir)) }()
-
 	topic := newTopic("jsource-demo-" + uuid.NewString()[:8])
-	if d.broker, err = startBroker(ctx, s.url, s.creds, filepath.Join(d.dir, "nats"), topic); err != nil {
-		return err
+	if d.broker, err = startBroker(ctx, s.url, s.creds, filepath.Join(d.dir, "nats"), topic); err == nil {
+		err = errors.Join(d.run(ctx, out, t), d.broker.close())
 	}
-	defer func() { err = errors.Join(err, d.broker.close()) }()
+	if err != nil && ctx.Err() != nil {
+		err = errInterrupted
+	}
+	return errors.Join(err, os.RemoveAll(d.dir))
+}
 
-	stages := stagesOf(s.keys)
+func (d *demo) run(ctx context.Context, out io.Writer, t terminal) error {
+	stages := stagesOf(d.keys)
 	st, err := createStore(ctx, d.file("requests"), stages)
 	if err != nil {
 		return err
 	}
 	defer st.Close()
 	d.ledger = newLedger(stages)
-	d.api, err = newAPIServer(d.broker.conn, topic, st, d.ledger, newLoad(s.seed, stages), s.rate)
+	d.api, err = newAPIServer(d.broker.conn, d.broker.topic, st, d.ledger, newLoad(d.seed, stages), d.rate)
 	if err != nil {
 		return err
 	}
 	where := "a NATS server of its own"
-	if s.url != "" {
+	if d.url != "" {
 		where = d.broker.conn.ConnectedUrlRedacted()
 	}
-	fmt.Fprintf(out, "jsource demo: %s events of PromotionRequests of %s Stages, %s a second, over %s; resync every %v; seed %d\n",
-		thousands(s.events), thousands(s.keys), thousands(s.rate), where, s.resync, s.seed)
-	d.view = newView(out, t, d.ledger, s.events)
+	fmt.Fprintf(out, "jsource demo: %s events of PromotionRequests of %s Stages, %s a second, over %s; "+
+		"resync every %v; seed %d\n", thousands(d.events), thousands(d.keys), thousands(d.rate), where, d.resync, d.seed)
+	d.view = newView(out, t, d.ledger, d.events)
 	d.view.start()
 	err = d.perform(ctx)
 	d.view.close()
-	switch {
-	case ctx.Err() != nil:
-		return errInterrupted
-	case err != nil:
+	if err != nil {
 		return err
 	}
 
@@ -95,9 +85,9 @@ func play(ctx context.Context, s settings, out io.Writer, t terminal) (err error
 		return err
 	}
 	fmt.Fprintln(out)
-	printTable(out, t.style, &v, s.resync)
+	printTable(out, t.style, &v, d.resync)
 	fmt.Fprintf(out, "The whole took %.0f s.\n", time.Since(d.view.began).Seconds())
-	return v.failure(s.seed)
+	return v.failure(d.seed)
 }
 
 func (d *demo) file(name string) string { return filepath.Join(d.dir, name+".db") }
@@ -121,7 +111,18 @@ func (d *demo) perform(ctx context.Context) (err error) {
 		running.Wait()
 		return d.stop()
 	})
-	defer func() { err = errors.Join(err, end()) }()
+	defer func() {
+		for _, c := range d.controllers {
+			if c != nil && c.tail != nil {
+				c.tail.db.Close()
+			}
+		}
+	}()
+	defer func() {
+		if e := end(); err == nil {
+			err = e
+		}
+	}()
 
 	for i := range d.controllers {
 		c := new(controllerState)
@@ -132,7 +133,6 @@ func (d *demo) perform(ctx context.Context) (err error) {
 		if c.tail, err = openTail(i, d.file(statusFile[i]), d.ledger); err != nil {
 			return err
 		}
-		defer c.tail.db.Close()
 		d.background(c.tail.follow)
 	}
 	if err := d.startControllers(); err != nil {
@@ -160,8 +160,6 @@ func (d *demo) perform(ctx context.Context) (err error) {
 	}
 	return nil
 }
-
-var statusFile = [2]string{"statuses-core", "statuses-jetstream"}
 
 // story is what happens while the load goes on.
 func (d *demo) story(ctx context.Context) error {
@@ -219,124 +217,4 @@ func (d *demo) finish(ctx context.Context) error {
 		return err == nil && left == 0
 	})
 	return context.Cause(ctx)
-}
-
-func (d *demo) startControllers() error {
-	for i, c := range d.controllers {
-		back := make(chan struct{})
-		var err error
-		c.back = back
-		c.child, err = startChild(names[i], order{
-			JetStream: i == jetStream,
-			URL:       d.broker.url,
-			Creds:     d.creds,
-			Topic:     d.broker.topic.Prefix(),
-			Requests:  d.file("requests"),
-			Statuses:  d.file(statusFile[i]),
-			Resync:    d.resync,
-		}, func(r report, at time.Time) {
-			switch r.Kind {
-			case reportBack:
-				d.ledger.end(i, at)
-				close(back)
-			case reportCut:
-				c.note(&c.cut)
-			case reportReconnected:
-				d.ledger.end(i, at)
-				c.note(&c.reconnected)
-			case reportCounts:
-				d.ledger.counts(i, r)
-			}
-		})
-		if err != nil {
-			return err
-		}
-		d.background(c.child.watch)
-	}
-	return nil
-}
-
-// expect returns a channel that the next note of the same happening closes.
-func (c *controllerState) expect(happening *chan struct{}) <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	*happening = make(chan struct{})
-	return *happening
-}
-
-// note tells who waits for a happening, if somebody does.
-func (c *controllerState) note(happening *chan struct{}) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if *happening != nil {
-		close(*happening)
-		*happening = nil
-	}
-}
-
-// waitBack waits until the event sources of both controllers are running.
-func (d *demo) waitBack(ctx context.Context) error {
-	for _, c := range d.controllers {
-		if err := c.child.wait(ctx, "running", c.back); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (d *demo) killControllers() {
-	var killing sync.WaitGroup
-	for i, c := range d.controllers {
-		d.ledger.begin(i, wasKilled, time.Now())
-		killing.Go(func() {
-			c.child.kill()
-			c.child = nil
-			d.ledger.killed(i)
-		})
-	}
-	killing.Wait()
-}
-
-// cutLinks cuts the links of the controllers to NATS, and waits until they are.
-func (d *demo) cutLinks(ctx context.Context) error {
-	return d.order(ctx, cutLink, func(c *controllerState) *chan struct{} { return &c.cut },
-		func(i int) { d.ledger.begin(i, wasCut, time.Now()) })
-}
-
-// mendLinks lets the controllers connect again, and waits until they have.
-func (d *demo) mendLinks(ctx context.Context) error {
-	return d.order(ctx, mendLink, func(c *controllerState) *chan struct{} { return &c.reconnected },
-		func(i int) { d.ledger.comeBack(i, wasCut, time.Now()) })
-}
-
-// order tells both controllers something and waits until it happens. Before each is told, note is called.
-func (d *demo) order(ctx context.Context, line string, happening func(*controllerState) *chan struct{}, note func(i int)) error {
-	var happens [2]<-chan struct{}
-	for i, c := range d.controllers {
-		happens[i] = c.expect(happening(c))
-		note(i)
-		if err := c.child.tell(line); err != nil {
-			return fmt.Errorf("telling the controller on %s to %s its link: %w", names[i], line, err)
-		}
-	}
-	for i, c := range d.controllers {
-		if err := c.child.wait(ctx, "done with the order to "+line+" its link", happens[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// stop stops the controllers, if they run.
-func (d *demo) stop() error {
-	errs := make([]error, len(d.controllers))
-	var stopping sync.WaitGroup
-	for i, c := range d.controllers {
-		if c == nil || c.child == nil {
-			continue
-		}
-		stopping.Go(func() { errs[i] = c.child.stop() })
-	}
-	stopping.Wait()
-	return errors.Join(errs...)
 }

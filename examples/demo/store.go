@@ -39,8 +39,9 @@ func createStore(ctx context.Context, file string, stages []stageKey) (*store, e
 	}
 	if _, err = db.ExecContext(ctx, storeSchema); err == nil {
 		err = inTransaction(ctx, db, func(tx *sql.Tx) error {
+			const insert = `INSERT INTO stages (project, name) VALUES (?, ?)`
 			for _, s := range stages {
-				if _, err := tx.ExecContext(ctx, `INSERT INTO stages (project, name) VALUES (?, ?)`, s.Project, s.Name); err != nil {
+				if _, err := tx.ExecContext(ctx, insert, s.Project, s.Name); err != nil {
 					return err
 				}
 			}

@@ -66,7 +66,8 @@ func (t *tail) readUpdates(ctx context.Context) error {
 			u     update
 			at    int64
 		)
-		if err := rows.Scan(&t.updates, &stage.Project, &stage.Name, &u.before, &u.seen, &u.open, &u.events, &at); err != nil {
+		err := rows.Scan(&t.updates, &stage.Project, &stage.Name, &u.before, &u.seen, &u.open, &u.events, &at)
+		if err != nil {
 			return err
 		}
 		t.ledger.updated(t.variant, stage, u, time.Unix(0, at))

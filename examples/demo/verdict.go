@@ -65,18 +65,22 @@ func (l *ledger) verdict() verdict {
 
 // blame counts a lost event by what happened to it.
 func (c *column) blame(a *account, e *event) {
-	const held = 5 * time.Second // an event that a process held when it was killed came not long before
+	const (
+		held  = 5 * time.Second // what a process held when it was killed had come not long before
+		onWay = time.Second     // what was on the way when the link was cut had been published just before
+	)
 	for i := range a.outages {
 		o := &a.outages[i]
+		before := o.begun.Sub(e.ended) // below 0 if it was not
 		switch {
-		case e.during(o) && o.cause == wasKilled:
+		case o.cause == wasKilled && e.during(o):
 			c.whileDown++
 			return
-		case e.during(o):
-			c.whileCut++
-			return
-		case o.cause == wasKilled && e.ended.Before(o.begun) && o.begun.Sub(e.ended) < held:
+		case o.cause == wasKilled && before > 0 && before < held:
 			c.inProcess++
+			return
+		case o.cause == wasCut && (e.during(o) || before > 0 && before < onWay):
+			c.whileCut++
 			return
 		}
 	}
@@ -151,7 +155,7 @@ func percentiles(list []time.Duration) (p50, p99 time.Duration) {
 // failure says what the durable controller did wrong, and what to do about it; nil if nothing.
 func (v *verdict) failure(seed uint64) error {
 	c := &v.columns[jetStream]
-	report := fmt.Sprintf("that must not happen: run it again with -seed %d, and please report it with the table above", seed)
+	report := fmt.Sprintf("that must not happen: please run it again with -seed %d and report it, with the table above", seed)
 	switch {
 	case c.lost > 0:
 		return fmt.Errorf("the controller on JetStream lost %d of %d events, the first of them change %d; %s",
@@ -159,7 +163,7 @@ func (v *verdict) failure(seed uint64) error {
 	case c.behind > 0:
 		return fmt.Errorf("the controller on JetStream lost no event and yet left %d Stages wrong; %s", c.behind, report)
 	case c.unsettled > 0:
-		return fmt.Errorf("the controller on JetStream reconciled every event, and %d messages are still not settled; %s",
+		return fmt.Errorf("the controller on JetStream reconciled every event and left %d messages unsettled; %s",
 			c.unsettled, report)
 	}
 	return nil

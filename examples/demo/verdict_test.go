@@ -87,17 +87,23 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// What was published just before the kill, and not reconciled, was held by the process.
-func TestHeldByTheProcess(t *testing.T) {
+// What was published just before the kill, and not reconciled, was held by the process; what was published
+// just before the cut was on its way.
+func TestLostJustBefore(t *testing.T) {
 	t.Parallel()
 	begun := time.Now()
-	a := &account{outages: []outage{{cause: wasKilled, begun: begun, end: begun.Add(time.Second)}}}
-	var c column
-	for _, before := range []time.Duration{time.Millisecond, time.Second, time.Minute} {
-		c.blame(a, &event{begun: begun.Add(-before), ended: begun.Add(-before)})
-	}
-	if c.inProcess != 2 || c.elsewhere != 1 {
-		t.Errorf("%+v", c)
+	for why, want := range map[cause]column{
+		wasKilled: {inProcess: 2, elsewhere: 1},
+		wasCut:    {whileCut: 1, elsewhere: 2},
+	} {
+		a := &account{outages: []outage{{cause: why, begun: begun, end: begun.Add(time.Second)}}}
+		var c column
+		for _, before := range []time.Duration{time.Millisecond, 2 * time.Second, time.Minute} {
+			c.blame(a, &event{begun: begun.Add(-before), ended: begun.Add(-before)})
+		}
+		if c != want {
+			t.Errorf("cause %d: got %+v, want %+v", why, c, want)
+		}
 	}
 }
 

@@ -10,7 +10,9 @@ import (
 
 func TestNumbers(t *testing.T) {
 	t.Parallel()
-	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -123456: "-123,456"} {
+	for n, want := range map[int]string{
+		0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -123456: "-123,456",
+	} {
 		if is := thousands(n); is != want {
 			t.Errorf("%d is written %q", n, is)
 		}
@@ -55,8 +57,10 @@ func TestView(t *testing.T) {
 		v.start()
 		v.close()
 		is := out.String()
-		if !strings.Contains(is, "first") || !strings.Contains(is, "second") || !strings.Contains(is, "published") {
-			t.Errorf("redraws %v: %q", redraws, is)
+		for _, part := range []string{"first", "second", "published"} {
+			if !strings.Contains(is, part) {
+				t.Errorf("redraws %v: no %q in %q", redraws, part, is)
+			}
 		}
 		if ups := strings.Count(is, escape+"5A"); redraws != (ups == 3) || !redraws && strings.Contains(is, escape) {
 			t.Errorf("redraws %v: %d times over the last drawing: %q", redraws, ups, is)

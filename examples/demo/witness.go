@@ -28,8 +28,10 @@ func newWitness(back func()) *witness {
 // listing notes that Stages are being listed. Sources start in order: those of events are running.
 func (w *witness) listing() { w.list.Do(w.back) }
 
+type stageMapper = nats.Mapper[uuid.UUID, promotionRequestRow, stageKey]
+
 // mapper is next, observed.
-func (w *witness) mapper(next nats.Mapper[uuid.UUID, promotionRequestRow, stageKey]) nats.Mapper[uuid.UUID, promotionRequestRow, stageKey] {
+func (w *witness) mapper(next stageMapper) stageMapper {
 	return func(ctx context.Context, e nats.Event[uuid.UUID, promotionRequestRow]) []stageKey {
 		c := change{Old: e.Old, New: e.New}
 		number := c.row().Change

@@ -50,6 +50,12 @@ const (
 	deleteStream   FaultKind = "stream deleted" // whoever needs it makes it anew
 )
 
+// Faults in which a durable that is made anew must begin at what a replica that died had not settled.
+const (
+	deleteThenKill FaultKind = "hung, consumer deleted, then a replica killed"
+	killThenDelete FaultKind = "hung, a replica killed, then consumer deleted"
+)
+
 // Faults that hit servers.
 const (
 	restart            FaultKind = "server restarted"

@@ -37,6 +37,8 @@ func (c *Config) deck() []timing {
 		{kind: lapseKilled, min: c.AckWait, max: 2 * c.AckWait, times: 1},
 		{kind: cutLoad, times: 1},
 		{kind: deleteConsumer, times: 1},
+		{kind: deleteThenKill, min: 300 * ms, max: 1000 * ms, times: 1},
+		{kind: killThenDelete, min: 300 * ms, max: 1000 * ms, times: 1},
 		{kind: purge, times: 1},
 		{kind: remakeStream, times: 1},
 		{kind: deleteStream, times: 1},
@@ -71,6 +73,15 @@ func (c *Config) deck() []timing {
 	return all
 }
 
+// recovery is how long servers are left alone after one was back: an election takes seconds, and a cluster
+// without a leader has nothing to lose.
+func (c *Config) recovery() time.Duration {
+	if c.Kind == Cluster {
+		return 3 * time.Second
+	}
+	return 500 * time.Millisecond
+}
+
 // Plan is what goes wrong in a run: the seed and the settings decide it. Whatever can happen happens once,
 // in random order, before any of it happens again.
 func (c *Config) Plan() []Fault {
@@ -94,9 +105,11 @@ func (c *Config) Plan() []Fault {
 			// The next that needs no server, if there is one.
 			i = slices.IndexFunc(deck, func(t timing) bool { return !t.server })
 			if i < 0 {
-				i = 0
-				at = busy
+				i, at = 0, busy
 			}
+		}
+		if at >= c.Duration {
+			break
 		}
 		t := deck[i]
 		deck = slices.Delete(deck, i, i+1)
@@ -105,7 +118,7 @@ func (c *Config) Plan() []Fault {
 			f.For += time.Duration(random.Int64N(int64(t.max - t.min)))
 		}
 		if t.server {
-			busy = at + f.For + 500*time.Millisecond
+			busy = at + f.For + c.recovery()
 		}
 		plan = append(plan, f)
 	}

@@ -55,6 +55,11 @@ func (w *world) begin(f Fault) (over func(), hit bool) {
 			return nil, false
 		}
 		return w.hit(f.Kind, seat), true
+	case deleteThenKill, killThenDelete:
+		if w.alive(f.Slot) < 0 {
+			return nil, false
+		}
+		return w.orphan(f), true
 	case cutLoad:
 		w.wire.cut()
 		return nil, true
@@ -110,6 +115,28 @@ func (w *world) hit(kind FaultKind, seat int) (over func()) {
 		}
 	}
 	return nil
+}
+
+// orphan makes reconciles hang, so that much is held, and then kills a replica and deletes the durable, one
+// right after the other: whoever makes the durable anew knows nothing of what the dead one held.
+func (w *world) orphan(f Fault) (over func()) {
+	w.setWeather(hang, true)
+	strike := func() {
+		if seat := w.alive(f.Slot); seat >= 0 {
+			w.seats[seat].kill()
+			w.later(time.Second, func() { w.start(seat) })
+		}
+	}
+	return func() {
+		w.setWeather(hang, false)
+		if f.Kind == killThenDelete {
+			strike()
+		}
+		w.wipe(Fault{Kind: deleteConsumer})
+		if f.Kind == deleteThenKill {
+			w.later(200*time.Millisecond, strike)
+		}
+	}
 }
 
 // wipe hits the stream or its durable.

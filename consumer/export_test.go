@@ -1,0 +1,51 @@
+package consumer
+
+import (
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Hurry shortens, before Start, the times that do not follow from AckWait.
+func Hurry(c *Consumer) {
+	c.bounds.poll = 200 * time.Millisecond
+	c.bounds.first, c.bounds.most = 10*time.Millisecond, 100*time.Millisecond
+	c.bounds.resendFirst, c.bounds.resendMost = 50*time.Millisecond, 100*time.Millisecond
+	c.bounds.nak = 200 * time.Millisecond
+	c.bounds.expires, c.bounds.pulse = 3*time.Second, 200*time.Millisecond
+}
+
+// SetConfirmBound sets, before Start, how long a verdict is repeated.
+func SetConfirmBound(c *Consumer, d time.Duration) { c.bounds.confirm = d }
+
+// SetPoll sets, before Start, how often the durable is looked up when nothing is wrong.
+func SetPoll(c *Consumer, d time.Duration) { c.bounds.poll = d }
+
+// SetPulls sets, before Start, how long a pull lasts and how often the server says that it is alive.
+func SetPulls(c *Consumer, expires, pulse time.Duration) {
+	c.bounds.expires, c.bounds.pulse = expires, pulse
+}
+
+// Intercept has fail asked, from Start on, before anything is published to the server: what it returns an
+// error for is not.
+func Intercept(c *Consumer, fail func(subject string, data []byte) error) {
+	publish := c.publish
+	c.publish = func(subject, reply string, data []byte) error {
+		if err := fail(subject, data); err != nil {
+			return err
+		}
+		return publish(subject, reply, data)
+	}
+}
+
+// SetResend sets, before Start, how long a verdict waits for its answer before it is sent again.
+func SetResend(c *Consumer, d time.Duration) { c.bounds.resendFirst, c.bounds.resendMost = d, d }
+
+// Deliver has a message arrive as if in answer to a pull: the server lets no client send one with such a
+// reply.
+func Deliver(c *Consumer, reply, data string) {
+	c.mu.Lock()
+	epoch := c.pull.epoch
+	c.mu.Unlock()
+	c.received(&nats.Msg{Subject: "orders.created.0", Reply: reply, Data: []byte(data)}, epoch)
+}
