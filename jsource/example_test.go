@@ -16,7 +16,7 @@ import (
 // product is what a topic is about.
 type product struct {
 	Maker string
-	Price    int
+	Price int
 }
 
 // Topics are declared once, beside the store.
@@ -176,10 +176,11 @@ func ExampleWaitReconciled() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	running := make(chan struct{})
-	controller, err := reconciler.New[string]("products").Watch(jsource.Subject(conn, products), started(running)).
+	begun := make(chan struct{})
+	controller, err := reconciler.New[string]("products").Watch(jsource.Subject(conn, products)).
 		Func(func(_ context.Context, key string) (reconciler.Result, error) {
 			fmt.Println("reconciling", key)
+			close(begun)
 			return reconciler.Result{}, nil
 		})
 	if err != nil {
@@ -187,12 +188,12 @@ func ExampleWaitReconciled() {
 	}
 	stopped := make(chan error)
 	go func() { stopped <- controller.Start(ctx) }()
-	<-running
 
 	receipt, err := jsource.PublishCreated(ctx, publisher, products, "product-1", product{Maker: "ann"})
 	if err != nil {
 		log.Fatal(err)
 	}
+	<-begun // before its first start the controller's durable does not exist, which would be an error
 	err = jsource.WaitReconciled(ctx, conn, "products-shop_products", receipt)
 	var dead *jsource.DeadLetterError
 	switch {

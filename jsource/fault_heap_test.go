@@ -27,7 +27,7 @@ const (
 	// heapTolerance is how far above its base the heap may be when all keys are settled. What stays by
 	// design is what the last messages' verdicts were, 4 bytes for each above the ack floor that the
 	// server last reported, which happens every few seconds.
-	heapTolerance = 512 << 10
+	heapTolerance = 256 << 10
 	// heapKeys is how many keys the test sends through; the benchmark sends a million.
 	heapKeys = 20_000
 	heapAsk  = "heap.ask"
@@ -35,7 +35,7 @@ const (
 
 func init() { children["heap"] = heapChild }
 
-// Case 26: keys that come and go, one in ten of them with a failed attempt and a backoff, leave nothing
+// Case 26: keys that come and go, every other one with a failed attempt and a backoff, leave nothing
 // behind: neither in the queue nor in the limiter, the tracker or the consumer.
 func TestHeapIsBackToBase(t *testing.T) {
 	t.Parallel()
@@ -123,15 +123,6 @@ func flood(tb testing.TB, js jetstream.JetStream, from, n int) {
 	}
 }
 
-func (w *world) flood(conn *natsgo.Conn, from, n int) {
-	w.tb.Helper()
-	js, err := jetstream.New(conn)
-	if err != nil {
-		w.tb.Fatal(err)
-	}
-	flood(w.tb, js, from, n)
-}
-
 // heapChild is a controller that says how much of its heap is in use.
 func heapChild() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -162,7 +153,7 @@ func runHeapChild(ctx context.Context) error {
 	c, err := reconciler.New[string](keeper).Workers(4).Logger(slog.New(slog.DiscardHandler)).
 		Watch(jsource.Subject(conn, widgets), started(running)).
 		Func(func(_ context.Context, key string) (res reconciler.Result, err error) {
-			if key[len(key)-1] != '7' {
+			if key[len(key)-1]%2 == 0 {
 				return res, nil
 			}
 			if _, again := failed.LoadAndDelete(key); !again {

@@ -17,7 +17,7 @@ func init() { workqueue.SetProvider(series) }
 // many series as after one.
 func TestKeysMakeNoSeries(t *testing.T) {
 	const keys = 10_000
-	w := newWorld(t)
+	w := newUnwatched(t)
 	a := w.join(workers(4))
 	w.publish("first")
 	a.waitDone(t, "first")
@@ -25,7 +25,7 @@ func TestKeysMakeNoSeries(t *testing.T) {
 	if before["adds of "+keeper] == 0 {
 		t.Fatalf("nothing is counted: %v", before)
 	}
-	w.flood(w.srv.Conn(), 0, keys)
+	flood(t, w.js, 0, keys)
 	w.settled()
 	after := series.all()
 	if n := after["adds of "+keeper] - before["adds of "+keeper]; n < keys {

@@ -69,6 +69,18 @@ func newWorld(tb testing.TB, opts ...natstest.Option) *world {
 	return w
 }
 
+// newUnwatched is a world without a witness, which costs time where messages are many.
+func newUnwatched(tb testing.TB) *world {
+	tb.Helper()
+	w := &world{tb: tb, srv: natstest.Start(tb), log: slog.New(slog.NewTextHandler(testLog(tb), nil))}
+	w.js = w.srv.JetStream()
+	var err error
+	if w.pub, err = jsource.NewPublisher(w.srv.Conn()); err != nil {
+		tb.Fatal(err)
+	}
+	return w
+}
+
 // judgeVerdicts finds what rule S3 forbids: a replica that, after a verdict, says anything else of the same
 // message. Where the answer to a settlement goes tells the replica.
 func judgeVerdicts(tb testing.TB, witness *natstest.Witness) {

@@ -36,8 +36,20 @@ func TestDefaultDurablesNeverMeet(t *testing.T) {
 func TestDefaultDurablesThatLookAlike(t *testing.T) {
 	seen := map[string][2]string{}
 	for _, p := range [][2]string{
-		{"a", "b-c"}, {"a-b", "c"}, {"a", "b.c"}, {"a", "b_c"}, {"a_b", "c"}, {"a.b", "c"}, {"a=2Db", "c"},
-		{"a", "b=2Dc"}, {"a=", "c"}, {"a", "=c"}, {"a", "b c"}, {"A", "b-c"}, {"a-", "c"}, {"a", "-c"},
+		{"a", "b-c"},
+		{"a-b", "c"},
+		{"a", "b.c"},
+		{"a", "b_c"},
+		{"a_b", "c"},
+		{"a.b", "c"},
+		{"a=2Db", "c"},
+		{"a", "b=2Dc"},
+		{"a=", "c"},
+		{"a", "=c"},
+		{"a", "b c"},
+		{"A", "b-c"},
+		{"a-", "c"},
+		{"a", "-c"},
 	} {
 		name := durableName(p[0], p[1])
 		if other, taken := seen[name]; taken {
