@@ -431,13 +431,13 @@ func (c conformance[S]) errorsOfStart() {
 		source S
 		says   string
 	}{
-		"no topic":         {c.subject(c.conn, other("")), "prefix"},
-		"a wildcard":       {c.subject(c.conn, other("shop.*")), "wildcard"},
-		"no connection":    {c.subject(nil, c.topic), "connection"},
-		"no mapper":        {c.mapped(c.conn, c.topic, nil), "mapper is nil"},
-		"all kinds":        {c.subject(c.conn, c.topic).Ignore(nats.Created, nats.Updated, nats.Deleted), "Ignore"},
-		"an unknown kind":  {c.subject(c.conn, c.topic).Ignore("renamed"), "renamed"},
-		"a closed one":     {c.subject(closedConn(c.srv.Conn()), c.topic), "closed"},
+		"no topic":        {c.subject(c.conn, other("")), "prefix"},
+		"a wildcard":      {c.subject(c.conn, other("shop.*")), "wildcard"},
+		"no connection":   {c.subject(nil, c.topic), "connection"},
+		"no mapper":       {c.mapped(c.conn, c.topic, nil), "mapper is nil"},
+		"all kinds":       {c.subject(c.conn, c.topic).Ignore(nats.Created, nats.Updated, nats.Deleted), "Ignore"},
+		"an unknown kind": {c.subject(c.conn, c.topic).Ignore("renamed"), "renamed"},
+		"a closed one":    {c.subject(closedConn(c.srv.Conn()), c.topic), "closed"},
 		"an empty token":  {c.subject(c.conn, other("shop..widgets")), "empty token"},
 	} {
 		m := c.start(keeper, src.source)

@@ -2,6 +2,7 @@ package jsource_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -28,7 +29,7 @@ func TestEventsGoBeforeTheResync(t *testing.T) {
 	w.publish(events...)
 	natstest.Eventually(t, "all are queued", natstest.Patience, func() error {
 		if n := a.ctl.Stats().Queued; n != 1080 {
-			return errQueued(n)
+			return fmt.Errorf("%d are", n)
 		}
 		return nil
 	})
@@ -57,10 +58,6 @@ func TestEventsGoBeforeTheResync(t *testing.T) {
 	a.expectOnce(t, append(append(events, listed...), "event")...)
 	w.settled()
 }
-
-type errQueued int
-
-func (n errQueued) Error() string { return "queued: " + string(rune('0'+int(n)%10)) }
 
 // N2: what the resync finds that events missed is counted. Of two changes one is published while the
 // controller has no connection. Core NATS loses that event, and the next list brings it up: 1. The durable
