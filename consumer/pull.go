@@ -120,7 +120,7 @@ func (c *Consumer) drain(ctx context.Context, sub *nats.Subscription) error {
 }
 
 // SetLimit changes how many messages are held at most; it starts as MaxAckPending and cannot exceed it. It
-// may be called before Start. With 0 nothing is asked for; what was asked for before may still arrive.
+// may be called before Start. With 0 nothing is asked for, and what was asked for before is taken back.
 func (c *Consumer) SetLimit(n int) {
 	c.mu.Lock()
 	if n >= c.durable.MaxAckPending {
@@ -128,8 +128,24 @@ func (c *Consumer) SetLimit(n int) {
 	}
 	c.pull.most = max(n, 0)
 	c.pull.limit = min(c.pull.most, c.durable.MaxAckPending)
+	if c.pull.limit == 0 && c.pull.asked > 0 && !c.stopping {
+		c.withdraw()
+	}
 	c.mu.Unlock()
 	c.refill()
+}
+
+// withdraw takes back what was asked for: the server drops a pull when nobody listens to its inbox. What it has
+// sent already still arrives. The caller holds mu.
+func (c *Consumer) withdraw() {
+	if c.renew() != nil || c.pull.old == nil {
+		return // the connection is closed
+	}
+	if c.conn.IsConnected() {
+		_ = c.pull.old.Drain()
+		c.pull.old = nil
+	}
+	c.pull.retire()
 }
 
 // pullRequest is the body of a pull.

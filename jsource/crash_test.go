@@ -12,7 +12,7 @@ import (
 	"github.com/levelstream/jsource/jsource"
 )
 
-const crashAckWait = time.Second
+const crashAckWait = 500 * time.Millisecond
 
 // T2: kill -9 at any moment loses nothing. Each replica is a process of its own, killed at random moments of
 // its life while events are published, and started again. In the end every event that the stream confirmed

@@ -91,8 +91,7 @@ func (r *run[K, T, request]) Handle(m *consumer.Message) {
 	d.owes(len(reqs))
 	m.Drop()
 	if !r.group.Register(&d.Entry, d, reqs) {
-		m.GiveBack(0) // stopping
-		return
+		return // the stop gives it back
 	}
 	for _, req := range reqs {
 		select {
@@ -135,7 +134,8 @@ func (r *run[K, T, request]) undecodable(d *delivery[K, T, request], err error) 
 func (r *run[K, T, request]) unmappable(d *delivery[K, T, request], err error) {
 	d.failed(err)
 	if r.ctx.Err() != nil {
-		d.msg.GiveBack(0) // it failed because of the stop, most likely
+		// It failed because of the stop, most likely. That gives it back, once we do not pull any more:
+		// now it would come right back.
 		return
 	}
 	n := d.msg.Deliveries()

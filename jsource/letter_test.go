@@ -490,13 +490,6 @@ func TestStreamOfEverything(t *testing.T) {
 	m = w.begin(withSource(func(s *widgetSource) { s.DeadLetters(jetstream.StreamConfig{Name: "DEAD"}) }))
 	<-m.done
 	expectError(t, m.err, `stream "ALL"`, "no_ack is true")
-
-	m = w.join(withSource(func(s *widgetSource) { s.Bind().NoDeadLetters() }))
-	if err := widgets.PublishCreated(w.srv.Conn(), "a", widget{}); err != nil {
-		t.Fatal(err)
-	}
-	m.waitDone(t, "a")
-	natstest.WaitSettled(t, w.js, "ALL", widgetDurable)
 }
 
 // S8: where one stream holds the topic and the subjects of dead letters, it keeps both.

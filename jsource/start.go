@@ -44,11 +44,13 @@ type run[K comparable, T any, request comparable] struct {
 	watch      watch
 	subjects   map[string]string // so that a message's subject need not be kept
 
-	stopping chan struct{} // closed when the stop has begun
-	stopped  chan struct{} // closed when it has ended
-	stopErr  error
-	draining atomic.Bool
-	workers  sync.WaitGroup
+	stopping  chan struct{} // closed when the stop has begun
+	stopped   chan struct{} // closed when it has ended
+	hurry     chan struct{} // closed when running attempts have no more time to finish
+	hurryOnce sync.Once
+	stopErr   error
+	draining  atomic.Bool
+	workers   sync.WaitGroup
 }
 
 // Start implements [reconciler.Source]: it provisions the stream and the durable, or checks them, and
@@ -68,7 +70,7 @@ func (s *Source[K, T, request]) start(ctx context.Context, out chan<- request) e
 	}
 	r := &run[K, T, request]{
 		src: s, out: out, log: reconciler.DefaultLogger(ctx), tracker: s.tracker,
-		stopping: make(chan struct{}), stopped: make(chan struct{}),
+		stopping: make(chan struct{}), stopped: make(chan struct{}), hurry: make(chan struct{}),
 	}
 	s.mu.Lock()
 	started := s.started

@@ -31,7 +31,8 @@ func (s *Source[K, T, request]) Drain(ctx context.Context) error {
 	return r.stop(ctx)
 }
 
-// stop stops the source; ctx is the grace period of running attempts. Further calls wait for the first.
+// stop stops the source; ctx is the grace period of running attempts. Further calls wait for the first, whose
+// grace period ends with that of any of them.
 func (r *run[K, T, request]) stop(ctx context.Context) error {
 	if !r.draining.Swap(true) {
 		r.stopErr = r.wind(ctx)
@@ -43,8 +44,10 @@ func (r *run[K, T, request]) stop(ctx context.Context) error {
 	case <-r.stopped:
 		return r.stopErr
 	case <-ctx.Done():
-		return ctx.Err()
+		r.hurryOnce.Do(func() { close(r.hurry) })
 	}
+	<-r.stopped // soon: what is left is bounded
+	return r.stopErr
 }
 
 // wind winds the source up.
@@ -63,13 +66,23 @@ func (r *run[K, T, request]) wind(ctx context.Context) error {
 
 	// What no running attempt can settle goes back now, and so does, as attempts end without success,
 	// what they covered.
-	for r.giveBack(ctx.Err() != nil) > 0 {
+	for r.giveBack(ctx.Err() != nil || r.hurried()) > 0 {
 		time.Sleep(stopPoll)
 	}
 
 	closeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirming)
 	defer cancel()
 	return errors.Join(err, r.consumer.Close(closeCtx))
+}
+
+// hurried reports whether somebody who waits for the stop has no more time for running attempts.
+func (r *run[K, T, request]) hurried() bool {
+	select {
+	case <-r.hurry:
+		return true
+	default:
+		return false
+	}
 }
 
 // giveBack gives back what is held and cannot be settled by an attempt that runs now, or, with all, even

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,8 @@ type channelEngine struct {
 	cancel context.CancelFunc
 	queue  workqueue.TypedRateLimitingInterface[string]
 	busy   sync.WaitGroup
+
+	insistent bool // it tries again at once, without queue or backoff
 
 	attempts       context.Context // what attempts get: not the source's
 	cancelAttempts context.CancelFunc
@@ -85,7 +88,11 @@ func (e *channelEngine) next(reconcile reconciler.Func[string]) (more bool) {
 			more = true
 		}
 	}()
-	if _, err := reconcile(e.attempts, key); err != nil {
+	_, err := reconcile(e.attempts, key)
+	for err != nil && e.insistent {
+		_, err = reconcile(e.attempts, key)
+	}
+	if err != nil {
 		e.queue.AddRateLimited(key)
 		return true
 	}
@@ -159,43 +166,74 @@ func TestDrainGivesBackWhatIsBuffered(t *testing.T) {
 	}
 }
 
-// T1 for another engine: attempts that begin while Drain waits for one that runs count for nothing, even on a
-// message that Drain has not given back yet.
+// T1 for another engine: attempts that begin while Drain waits for others count for nothing. Here each fails
+// after the stop, and the engine tries again so fast that the messages are still held; that succeeds.
 func TestDrainIgnoresAttemptsThatBeginLater(t *testing.T) {
 	w := newWorld(t)
-	e := w.engine(2, nil, "one", "two")
-	// Both are owed by one message each; "two" only begins once the drain has.
-	one := w.publish("one")[0]
-	e.waitBegun(t, "one")
-	two := w.publish("two")[0]
-	e.waitBegun(t, "two")
-	again := w.publish("two")[0] // owed, and not covered by the attempt that runs
-	waitHeld(t, e.source, 3)
+	keys := numbered("key", 20)
+	var failed sync.Map
+	e := w.engine(len(keys), func(_ context.Context, key string) (res reconciler.Result, err error) {
+		if _, again := failed.LoadOrStore(key, true); !again {
+			err = errors.New("the first time")
+		}
+		return res, err
+	}, keys...)
+	e.insistent = true
+	receipts := w.publish(keys...)
+	e.waitBegun(t, keys...)
 
-	e.cancel() // the queue stays open: this engine goes on for a while
+	e.cancel()
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
 		e.drain(t, natstest.Patience)
 	}()
-	w.witness.WaitFor(t, "the message that no running attempt covers is given back", func(all []natstest.Settlement) bool {
-		for _, s := range all {
-			if s.StreamSeq == again.Sequence && s.Kind == natstest.Nak {
-				return true
-			}
-		}
-		return false
-	})
-	e.queue.Add("one") // once more, after the stop
-	e.release("two")
-	e.release("one")
+	natstest.Until(t, "the stop has begun", natstest.Patience, func() bool { return e.source.Healthy() != nil })
+	e.release(keys...)
+	e.waitDone(t, keys...)
 	<-drained
-	w.expectSaid(one.Sequence, "ack of delivery 1")
-	w.expectSaid(two.Sequence, "ack of delivery 1")
-	w.expectSaid(again.Sequence, "nak of delivery 1")
+	for _, r := range receipts {
+		w.expectSaid(r.Sequence, "nak of delivery 1")
+	}
 }
 
-// T1 for another engine: an attempt that outlasts Drain's context is given back when that ends.
+// T1 for another engine: nor does Drain wait for attempts that begin later: what they work on is another
+// replica's, within a second.
+func TestDrainWaitsForNoAttemptThatBeginsLater(t *testing.T) {
+	w := newWorld(t)
+	again := make(chan struct{})
+	defer close(again)
+	var attempts atomic.Int32
+	e := w.engine(1, func(ctx context.Context, key string) (res reconciler.Result, err error) {
+		if attempts.Add(1) == 1 {
+			return res, errors.New("the first time")
+		}
+		return waitFor(again)(ctx, key)
+	}, "key")
+	e.insistent = true
+	r := w.publish("key")[0]
+	e.waitBegun(t, "key")
+	b := w.join(withSource(func(s *widgetSource) { s.Durable(widgetDurable) }))
+	stop := time.Now()
+	e.cancel()
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		e.drain(t, natstest.Patience)
+	}()
+	natstest.Until(t, "the stop has begun", natstest.Patience, func() bool { return e.source.Healthy() != nil })
+	e.release("key")
+	<-drained
+	b.waitDone(t, "key")
+	if late := b.all()[0].began.Sub(stop); late > soon {
+		t.Errorf("the other replica began %v after the stop, want at most %v", late, soon)
+	}
+	w.settled()
+	w.expectSaid(r.Sequence, "nak of delivery 1, ack of delivery 2")
+}
+
+// T1 for another engine: an attempt that outlasts Drain's context is given back when that ends, also if the
+// source's own context ended before and its stop has begun without Drain.
 func TestDrainGivesBackWhatOutlastsItsContext(t *testing.T) {
 	w := newWorld(t)
 	late := make(chan struct{})
@@ -203,6 +241,7 @@ func TestDrainGivesBackWhatOutlastsItsContext(t *testing.T) {
 	slow := w.publish("slow")[0]
 	e.waitBegun(t, "slow")
 	e.stop()
+	natstest.Until(t, "the stop has begun", natstest.Patience, func() bool { return e.source.Healthy() != nil })
 	e.drain(t, 100*time.Millisecond)
 	w.expectSaid(slow.Sequence, "nak of delivery 1")
 	close(late)

@@ -94,11 +94,11 @@ func (r *run[K, T, request]) look() {
 		switch began := r.tracker.Began(); {
 		case len(lost) > 0:
 			seen = began
-			consequence := "none are pulled until one does; does the engine run workers, and is its reconcile function wrapped?"
+			consequence := "and none are pulled until one does; does the engine run workers, and is its reconcile function wrapped?"
 			if works {
 				consequence = "though the engine works on others; does it drop requests?"
 			}
-			err := fmt.Errorf("no attempt begins on what is pushed (%v, for one): %d messages given back, and %s",
+			err := fmt.Errorf("no attempt begins on what is pushed (%v, for one): %d messages given back, %s",
 				lost[0].Request, len(lost), consequence)
 			r.log.Error("the engine does not work on requests", "error", err)
 			r.watch.setStalled(err)

@@ -29,6 +29,9 @@ func (t *Tracker[request]) Begin(req request) Attempt[request] {
 	t.active = t.now()
 	r := t.record(req)
 	a := Attempt[request]{tracker: t, record: r, req: req, tick: t.next(), owed: r.owed, fails: r.failures}
+	if r.running == 0 {
+		r.alone = a.tick
+	}
 	r.running++
 	r.begun = a.tick
 	t.passed = max(t.passed, r.pushTick)

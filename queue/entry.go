@@ -195,9 +195,13 @@ func (e *Entry[request]) forget(t *Tracker[request]) bool {
 // run now cannot settle it. The caller holds mu.
 func (e *Entry[request]) waiting() bool {
 	for l := range e.links {
-		// Of attempts that overlap only the latest is looked at: at worst e waits for one that
-		// does not cover it.
-		if l.state == linkOwed && (l.record.running == 0 || l.record.begun < l.tick) {
+		if l.state != linkOwed {
+			continue
+		}
+		// Of attempts that overlap only the first and the latest are looked at: at worst e waits for
+		// one that does not cover it.
+		r, stopped := l.record, e.group.stopped
+		if r.running == 0 || r.begun < l.tick || stopped != 0 && r.alone > stopped {
 			return true
 		}
 	}

@@ -42,6 +42,7 @@ type record[request comparable] struct {
 
 	running int    // attempts running on req
 	begun   uint64 // tick of the latest of them
+	alone   uint64 // tick of the last one that began when no other was running
 
 	pushed   time.Duration // when a source last pushed req; the attempt it waits for has not begun yet
 	pushTick uint64        // and its place in the order of pushes; 0: waits for no attempt

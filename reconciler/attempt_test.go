@@ -256,15 +256,15 @@ func TestS6_MaxAttemptsEndsNoOtherSourcesRetries(t *testing.T) {
 	for name, src := range map[string]reconciler.Source[string]{"event": events("a"), "resync": resyncs("a")} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				messages := newTracked(queue.GroupOptions{MaxAttempts: 1})
-				messages.later("a")
-				began := at(t, newBuilder(src, messages), func(attempt int) (result, error) {
+				m := &message{owes: []string{"a"}}
+				began := at(t, newBuilder(owed(queue.GroupOptions{MaxAttempts: 1}, m), src), func(attempt int) (result, error) {
 					if attempt < 3 {
 						return result{}, errBroken
 					}
 					return result{}, nil
 				})
-				equal(t, "attempts", len(began) >= 3, true)
+				wantTimes(t, began, 0, 5*ms, 15*ms)
+				equal(t, "verdict", m.verdict(), [2]int{1, 1})
 			})
 		})
 	}
@@ -363,6 +363,24 @@ func TestAttempt_TimeoutCutsTheContextAndCountsAsFailed(t *testing.T) {
 		wantTimes(t, ended, time.Second, 2*time.Second+5*ms)
 		equal(t, "verdict", m.verdict(), [2]int{1, 1})
 		stopped(t, stop)
+	})
+}
+
+// Only stopping cuts an attempt short; what panics after its time is up has failed.
+func TestAttempt_PanicAfterTheTimeoutIsRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		attempts := 0
+		c := build(t, newBuilder(events("a")).Timeout(time.Second), func(ctx context.Context, _ string) (result, error) {
+			if attempts++; attempts == 1 {
+				<-ctx.Done()
+				panic("ouch")
+			}
+			return result{}, nil
+		})
+		stop := start(t, c)
+		pass(time.Minute)
+		stopped(t, stop)
+		equal(t, "stats", c.Stats(), reconciler.Stats{Attempts: 2, Failed: 1, Panics: 1})
 	})
 }
 

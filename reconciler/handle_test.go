@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/levelstream/jsource/queue"
 	"github.com/levelstream/jsource/reconciler"
 )
 
@@ -17,10 +18,12 @@ func TestHandle_ClaimNamesTheOtherSource(t *testing.T) {
 			return h.Claim(name)
 		}
 	}
-	c := build(t, newBuilder(claims("durable"), claims("another"), brokenSource{claims("durable")}), nothing)
-	err := c.Start(t.Context())
-	equal(t, "error", fmt.Sprint(err), `controller "invoices": starting source 3 (the broken one): "durable" is `+
-		`already used by source 1 (reconciler_test.sourceFunc) of controller "invoices"`)
+	synctest.Test(t, func(t *testing.T) {
+		c := build(t, newBuilder(claims("durable"), claims("another"), brokenSource{claims("durable")}), nothing)
+		err := c.Start(t.Context())
+		equal(t, "error", fmt.Sprint(err), `controller "invoices": starting source 3 (the broken one): "durable" is `+
+			`already used by source 1 (reconciler_test.sourceFunc) of controller "invoices"`)
+	})
 }
 
 func TestHandle_ResyncIsAskedOfEveryListAndNotOfOtherControllers(t *testing.T) {
@@ -100,5 +103,42 @@ func TestN1_PushLowGivesWayToEvents(t *testing.T) {
 		stopped(t, stop)
 		happened.expect(t, "event", "low", "resync")
 		equal(t, "stats", c.Stats(), reconciler.Stats{Attempts: 3, ResyncOnly: 1})
+	})
+}
+
+// The tracker suspects no request that waits in the queue, is delayed or is being worked on, however long.
+func TestL6_TheEngineSaysWhatItHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var group *queue.Group[string]
+		src := sourceFunc(func(ctx context.Context, out chan<- string) error {
+			group = reconciler.TrackerFrom[string](ctx).NewGroup(queue.GroupOptions{})
+			for _, req := range []string{"delayed", "works", "waits"} {
+				m := &message{}
+				group.Register(&m.Entry, m, []string{req})
+				push(ctx, out, req)
+			}
+			m := &message{}
+			group.Register(&m.Entry, m, []string{"never pushed"})
+			return nil
+		})
+		release := make(chan struct{})
+		c := build(t, newBuilder(src), func(_ context.Context, req string) (result, error) {
+			if req == "works" {
+				<-release
+			}
+			return result{Unfinished: true, RequeueAfter: 100 * time.Hour}, nil
+		})
+		stop := start(t, c)
+		for range 3 {
+			pass(time.Hour)
+			again, lost := group.Overdue(time.Minute)
+			equal(t, "to be pushed again", fmt.Sprint(again), "[]")
+			equal(t, "lost", len(lost), 0)
+		}
+		close(release)
+		pass(time.Hour)
+		again, _ := group.Overdue(time.Minute)
+		equal(t, "to be pushed again", fmt.Sprint(again), "[never pushed]")
+		stopped(t, stop)
 	})
 }

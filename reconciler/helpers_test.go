@@ -103,6 +103,15 @@ func (s *tracked) Start(ctx context.Context, out chan<- string) error {
 	return nil
 }
 
+// owed pushes a message that owes these before its Start returns.
+func owed(o queue.GroupOptions, m *message) sourceFunc {
+	return func(ctx context.Context, out chan<- string) error {
+		group := reconciler.TrackerFrom[string](ctx).NewGroup(o)
+		group.Register(&m.Entry, m, m.owes)
+		return events(m.owes...)(ctx, out)
+	}
+}
+
 // send sends a message that owes these to the source.
 func (s *tracked) send(reqs ...string) *message {
 	m := &message{owes: reqs}

@@ -82,9 +82,11 @@ func TestStart_SourceThatCannotStartStopsTheController(t *testing.T) {
 }
 
 func TestStart_SourceWithoutANameIsNamedByItsType(t *testing.T) {
-	broken := sourceFunc(func(context.Context, chan<- string) error { return errBroken })
-	err := build(t, reconciler.New[string]("invoices").Watch(broken), nothing).Start(t.Context())
-	equal(t, "error", fmt.Sprint(err), `controller "invoices": starting source 1 (reconciler_test.sourceFunc): broken`)
+	synctest.Test(t, func(t *testing.T) {
+		broken := sourceFunc(func(context.Context, chan<- string) error { return errBroken })
+		err := build(t, reconciler.New[string]("invoices").Watch(broken), nothing).Start(t.Context())
+		equal(t, "error", fmt.Sprint(err), `controller "invoices": starting source 1 (reconciler_test.sourceFunc): broken`)
+	})
 }
 
 // A source that gives up because the controller stops has not failed.

@@ -22,7 +22,8 @@ func short(t *testing.T, kind chaos.Kind, seed uint64) {
 		t.Skip("breaks things for many seconds")
 	}
 	r := chaos.Run(context.Background(), t, chaos.Config{
-		Kind: kind, Seed: seed, Duration: 9 * time.Second, Every: 260 * time.Millisecond, Out: lines{t},
+		Kind: kind, Seed: seed, Duration: 9 * time.Second, Every: 260 * time.Millisecond, AckWait: 1500 * time.Millisecond,
+		MaxAckPending: 256, Out: lines{t},
 	})
 	var b strings.Builder
 	r.Print(&b)
@@ -47,7 +48,11 @@ func TestTheSeedDecidesThePlan(t *testing.T) {
 	for _, kind := range []chaos.Kind{chaos.Single, chaos.Cluster} {
 		plan := func(seed uint64) []chaos.Fault {
 			c := chaos.Config{Kind: kind, Seed: seed, Duration: time.Minute, Every: 500 * time.Millisecond, AckWait: time.Second}
-			return c.Plan()
+			faults, err := c.Plan()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return faults
 		}
 		a, b, other := plan(1), plan(1), plan(2)
 		if !slices.Equal(a, b) {

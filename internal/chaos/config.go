@@ -5,6 +5,7 @@ package chaos
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"time"
 )
 
@@ -28,12 +29,19 @@ type Config struct {
 	Rate float64
 	// Keys is the number of keys. Default: 64.
 	Keys int
-	// AckWait is the durable's. Default: 1.5 seconds.
+	// AckWait is the durable's. Default: by the seed, 400 milliseconds to 2 seconds.
 	AckWait time.Duration
-	// MaxAckPending is the durable's. Default: 256.
+	// MaxAckPending is the durable's. Default: by the seed, 16 to 512.
 	MaxAckPending int
-	// HoldLimit is the sources', 0: none. With one, a copy that is mapped twice goes unnoticed.
-	HoldLimit time.Duration
+	// HoldLimit is the sources'; with one, a copy that is mapped twice goes unnoticed. Supersede and
+	// MaxAttempts are theirs too. ByTheSeed sets all three: a fourth of the seeds have each.
+	HoldLimit   time.Duration
+	Supersede   bool
+	MaxAttempts int
+	ByTheSeed   bool
+	// Garbage is how many events in ten thousand cannot be decoded. Each takes ten seconds to become a
+	// dead letter. Default: 0.
+	Garbage int
 	// Patience bounds the wait until nothing is pending, after everything was healed. Default: 2 minutes.
 	Patience time.Duration
 	// Logs is a directory for what the replicas log. Empty: the end of it is kept and shown when one
@@ -46,8 +54,18 @@ type Config struct {
 func (c *Config) complete() error {
 	setDefault(&c.Every, 700*time.Millisecond)
 	setDefault(&c.Keys, 64)
-	setDefault(&c.AckWait, 1500*time.Millisecond)
-	setDefault(&c.MaxAckPending, 256)
+	random := rand.New(rand.NewPCG(c.Seed, 0x636f6e666967))
+	setDefault(&c.AckWait, time.Duration(400+random.IntN(1600))*time.Millisecond)
+	setDefault(&c.MaxAckPending, 16<<random.IntN(6))
+	if c.ByTheSeed {
+		if random.IntN(4) == 0 {
+			c.HoldLimit = 3 * c.AckWait
+		}
+		c.Supersede = random.IntN(4) == 0
+		if random.IntN(4) == 0 {
+			c.MaxAttempts = 3
+		}
+	}
 	setDefault(&c.Patience, 2*time.Minute)
 	setDefault[io.Writer](&c.Out, io.Discard)
 	switch c.Kind {

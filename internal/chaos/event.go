@@ -4,7 +4,9 @@ package chaos
 
 import (
 	"fmt"
+	"strconv"
 
+	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/levelstream/jsource/reconciler/nats"
@@ -71,8 +73,11 @@ func itemOf(e *nats.Event[string, item]) item {
 	}
 }
 
-// callOf is the call that published a message, 0 if its payload does not say.
-func callOf(subject string, payload []byte) uint64 {
+// callOf is the call that published a message, 0 if it does not say.
+func callOf(subject string, header natsgo.Header, payload []byte) uint64 {
+	if n, err := strconv.ParseUint(header.Get(callHeader), 10, 64); err == nil {
+		return n
+	}
 	e, err := topic.Decode(subject, payload)
 	if err != nil {
 		return 0

@@ -24,6 +24,8 @@ func (w *world) heal() {
 		r.wire.setRefuse(false)
 		r.wire.resume(up)
 		r.wire.resume(down)
+		r.wire.setLag(0)
+		r.goOn()
 	}
 	if w.server != nil && !w.server.Running() {
 		w.server.Restart()
@@ -164,7 +166,7 @@ func (w *world) inspect(final *history.Final) error {
 			return err
 		}
 		final.Stored = append(final.Stored, history.Stored{
-			Message: history.ID{Seq: meta.Sequence.Stream, Stored: meta.Timestamp.UnixNano()}, Call: callOf(m.Subject(), m.Data()),
+			Message: history.ID{Seq: meta.Sequence.Stream, Stored: meta.Timestamp.UnixNano()}, Call: callOf(m.Subject(), m.Headers(), m.Data()),
 		})
 	}
 	// Whatever became pending while the replicas stopped would show here.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/levelstream/jsource/internal/history"
 	"github.com/levelstream/jsource/jsource"
@@ -29,6 +30,9 @@ type load struct {
 	table   *table
 	rec     *history.Recorder
 	rate    float64 // events a second
+	garbage int     // of ten thousand events
+	js      jetstream.JetStream
+	direct  *natsgo.Conn // past all wires
 	calls   atomic.Uint64
 	changes atomic.Uint64
 	running sync.WaitGroup
@@ -72,6 +76,10 @@ func (l *load) publish(ctx context.Context, random *rand.Rand, first, keys int) 
 		if random.IntN(2) == 0 {
 			at = random.IntN(min(2, mine))
 		}
+		if random.IntN(10000) < l.garbage {
+			l.callGarbage()
+			continue
+		}
 		key := first + at*publishers
 		change := l.changes.Add(1)
 		l.commit(key, change)
@@ -82,7 +90,10 @@ func (l *load) publish(ctx context.Context, random *rand.Rand, first, keys int) 
 		case 1:
 			kind = nats.Deleted
 		}
-		l.call(key, change, kind)
+		r, call := l.call(key, change, kind)
+		if random.IntN(50) == 0 && r.Sequence > 0 {
+			l.running.Go(func() { l.wait(call, r) })
+		}
 		for random.IntN(20) == 0 {
 			l.call(key, change, kind) // the same again
 		}
@@ -104,8 +115,50 @@ func (l *load) commit(key int, change uint64) {
 	}
 }
 
+// callHeader holds the call that published what cannot be decoded.
+const callHeader = "Chaos-Call"
+
+// callGarbage publishes what nobody can decode.
+func (l *load) callGarbage() {
+	p := history.Publish{Call: l.calls.Add(1), Change: l.changes.Add(1), Garbage: true}
+	msg := natsgo.NewMsg(topic.SubjectOf(nats.Updated))
+	msg.Header.Set(callHeader, fmt.Sprint(p.Call))
+	msg.Data = []byte("garbage")
+	ctx, cancel := context.WithTimeout(context.Background(), publishPatience)
+	defer cancel()
+	p.Begin = now()
+	ack, err := l.js.PublishMsg(ctx, msg, jetstream.WithMsgID(fmt.Sprintf("change-%d", p.Change)))
+	p.End = now()
+	if err != nil {
+		p.Err = err.Error()
+	} else {
+		p.Confirmed, p.Seq, p.Duplicate = true, ack.Sequence, ack.Duplicate
+	}
+	l.rec.Published(p)
+}
+
+// wait waits until an event is reconciled and records what it was told.
+func (l *load) wait(call uint64, r jsource.Receipt) {
+	w := history.Wait{Call: call}
+	ctx, cancel := context.WithTimeout(context.Background(), publishPatience)
+	defer cancel()
+	w.Begin = now()
+	err := jsource.WaitReconciled(ctx, l.direct, durableName, r)
+	w.End = now()
+	var dead *jsource.DeadLetterError
+	switch {
+	case err == nil:
+		w.Done = true
+	case errors.As(err, &dead):
+		w.Dead = true
+	default:
+		w.Err = err.Error()
+	}
+	l.rec.Change(func(h *history.History) { h.Waits = append(h.Waits, w) })
+}
+
 // call publishes one event and records how it went. It is not cut short by the end of the load.
-func (l *load) call(key int, change uint64, kind nats.EventKind) {
+func (l *load) call(key int, change uint64, kind nats.EventKind) (jsource.Receipt, uint64) {
 	p := history.Publish{Call: l.calls.Add(1), Change: change, Key: keyName(key)}
 	is := item{Change: change, Call: p.Call, Skip: skips(change)}
 	if !is.Skip {
@@ -137,6 +190,7 @@ func (l *load) call(key int, change uint64, kind nats.EventKind) {
 		p.Confirmed, p.Seq, p.Duplicate = true, r.Sequence, r.Duplicate
 	}
 	l.rec.Published(p)
+	return r, p.Call
 }
 
 // publishPatience is how long one call tries.

@@ -103,9 +103,13 @@ func (o *observer) handed(at time.Duration, m message) {
 		if err != nil || s.Stream != streamName || s.Durable != durableName {
 			return
 		}
+		var header natsgo.Header
+		if bytes.Contains(m.header, []byte(callHeader)) {
+			header, _ = natsgo.DecodeHeadersMsg(m.header) // without one it has no call
+		}
 		o.rec.Delivered(history.Delivery{
 			Replica: o.replica, Message: history.ID{Seq: s.StreamSeq, Stored: s.Stored.UnixNano()},
-			Count: s.Deliveries, ConsumerSeq: s.ConsumerSeq, Call: callOf(string(m.subject), m.payload), At: at,
+			Count: s.Deliveries, ConsumerSeq: s.ConsumerSeq, Call: callOf(string(m.subject), header, m.payload), At: at,
 		})
 		return
 	}

@@ -33,6 +33,8 @@ func (c *Config) deck() []timing {
 		{kind: outage, min: 100 * ms, max: 3000 * ms, times: 1},
 		{kind: stallUp, min: c.AckWait / 2, max: 3 * c.AckWait, times: 2},
 		{kind: stallDown, min: c.AckWait / 2, max: 3 * c.AckWait, times: 2},
+		{kind: lag, min: 1000 * ms, max: 4000 * ms, times: 2},
+		{kind: pause, min: c.AckWait / 2, max: 3 * c.AckWait, times: 2},
 		{kind: lapse, min: past + 500*ms, max: past + 1000*ms, times: 1},
 		{kind: lapseKilled, min: c.AckWait, max: 2 * c.AckWait, times: 1},
 		{kind: cutLoad, times: 1},
@@ -84,7 +86,15 @@ func (c *Config) recovery() time.Duration {
 
 // Plan is what goes wrong in a run: the seed and the settings decide it. Whatever can happen happens once,
 // in random order, before any of it happens again.
-func (c *Config) Plan() []Fault {
+func (c *Config) Plan() ([]Fault, error) {
+	settled := *c
+	if err := settled.complete(); err != nil {
+		return nil, err
+	}
+	return settled.plan(), nil
+}
+
+func (c *Config) plan() []Fault {
 	random := rand.New(rand.NewPCG(c.Seed, 0x6368616f73))
 	var (
 		plan []Fault

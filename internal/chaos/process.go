@@ -39,6 +39,8 @@ type settings struct {
 	AckWait       time.Duration
 	MaxAckPending int
 	HoldLimit     time.Duration
+	Supersede     bool
+	MaxAttempts   int
 	Ping          time.Duration // how often its connection pings
 	Grace         time.Duration
 	Seed          uint64
@@ -126,7 +128,11 @@ func (p *process) run() error {
 		OnDelete(func(i item) bool { return !i.Skip }).
 		Durable(durableName).Stream(streamConfig(p.settings.Replicas)).
 		DeadLetters(jetstream.StreamConfig{Name: deadName, Replicas: p.settings.Replicas}).
-		AckWait(p.settings.AckWait).MaxAckPending(p.settings.MaxAckPending).HoldLimit(p.settings.HoldLimit)
+		AckWait(p.settings.AckWait).MaxAckPending(p.settings.MaxAckPending).HoldLimit(p.settings.HoldLimit).
+		MaxAttempts(p.settings.MaxAttempts)
+	if p.settings.Supersede {
+		src.Supersede()
+	}
 	c, err := reconciler.New[string]("chaos").Watch(src).Workers(8).Grace(p.settings.Grace).
 		RateLimiter(workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, 500*time.Millisecond)).
 		Func(p.reconcile)

@@ -29,6 +29,8 @@ type replica struct {
 	started time.Time
 	done    chan struct{} // closed when it is gone and everything it said is recorded
 
+	paused time.Duration // since when it is paused; 0: it is not. Only the world's goroutine asks
+
 	mu      sync.Mutex
 	wanted  string        // how it was asked to end; empty: it was not
 	asked   time.Time     // when
@@ -92,7 +94,7 @@ func startReplica(tb testing.TB, name string, s settings, w *wire, rec *history.
 		r.mu.Unlock()
 	}()
 	tb.Cleanup(func() {
-		_ = r.cmd.Process.Kill()
+		_ = r.cmd.Process.Kill() // also one that is paused
 		<-r.done
 	})
 	return r, nil
@@ -156,12 +158,32 @@ func (r *replica) terminate() {
 	_ = r.cmd.Process.Signal(syscall.SIGTERM)
 }
 
+// pause stops it where it is, until goOn.
+func (r *replica) pause() {
+	if r.paused == 0 {
+		r.paused = now()
+		_ = r.cmd.Process.Signal(syscall.SIGSTOP)
+	}
+}
+
+// goOn lets it run again, if it was paused.
+func (r *replica) goOn() {
+	if r.paused == 0 {
+		return
+	}
+	_ = r.cmd.Process.Signal(syscall.SIGCONT)
+	p := history.Pause{Replica: r.name, Begin: r.paused, End: now()}
+	r.paused = 0
+	r.rec.Change(func(h *history.History) { h.Pauses = append(h.Pauses, p) })
+}
+
 func (r *replica) ask(how string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.wanted == "" {
-		r.wanted, r.asked = how, time.Now()
+		r.asked = time.Now()
 	}
+	r.wanted = how
 }
 
 func (r *replica) gone() bool {

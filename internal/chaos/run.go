@@ -40,7 +40,8 @@ func Run(ctx context.Context, tb testing.TB, cfg Config) *Result {
 		tb.Fatal(err)
 	}
 	w := build(tb, cfg)
-	w.printf("%s: seed %d, faults for %v, %v events a second, replicas %d", cfg.Kind, cfg.Seed, cfg.Duration, cfg.Rate, len(w.all))
+	w.printf("%s: seed %d, faults for %v, %v events a second, AckWait %v, MaxAckPending %d, HoldLimit %v, Supersede %t, MaxAttempts %d",
+		cfg.Kind, cfg.Seed, cfg.Duration, cfg.Rate, cfg.AckWait, cfg.MaxAckPending, cfg.HoldLimit, cfg.Supersede, cfg.MaxAttempts)
 	w.load.start(cfg.Seed, cfg.Keys)
 	tb.Cleanup(w.load.halt) // nothing to do, unless the run ends early
 	w.rage(ctx)
@@ -73,7 +74,7 @@ func Run(ctx context.Context, tb testing.TB, cfg Config) *Result {
 // rage carries out the plan.
 func (w *world) rage(ctx context.Context) {
 	from := w.since()
-	for _, f := range w.cfg.Plan() {
+	for _, f := range w.cfg.plan() {
 		w.steps = append(w.steps, step{from + f.At, func() { w.strike(f) }})
 	}
 	ticker := time.NewTicker(20 * time.Millisecond)

@@ -49,7 +49,7 @@ func (w *world) begin(f Fault) (over func(), hit bool) {
 		return func() { w.setWeather(kind, false) }, true
 	}
 	switch f.Kind {
-	case kill, term, away, roll, cutReplica, outage, stallUp, stallDown, lapse, lapseKilled:
+	case kill, term, away, roll, cutReplica, outage, stallUp, stallDown, lag, pause, lapse, lapseKilled:
 		seat := w.alive(f.Slot)
 		if seat < 0 {
 			return nil, false
@@ -69,6 +69,9 @@ func (w *world) begin(f Fault) (over func(), hit bool) {
 		return w.hitServer(f)
 	}
 }
+
+// lagTime is how long a slow network takes, each way.
+const lagTime = 60 * time.Millisecond
 
 // hit hits the replica in a seat.
 func (w *world) hit(kind FaultKind, seat int) (over func()) {
@@ -97,6 +100,12 @@ func (w *world) hit(kind FaultKind, seat int) (over func()) {
 	case stallDown:
 		r.wire.stall(down)
 		return func() { r.wire.resume(down) }
+	case lag:
+		r.wire.setLag(lagTime)
+		return func() { r.wire.setLag(0) }
+	case pause:
+		r.pause()
+		return r.goOn
 	case lapse:
 		w.setWeather(hang, true)
 		r.wire.stall(up)

@@ -5,6 +5,7 @@ package chaos
 import (
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -36,6 +37,8 @@ type wire struct {
 	gates    [2]gate
 	running  sync.WaitGroup
 	closed   chan struct{}
+
+	lag atomic.Int64 // how long each piece takes, nanoseconds
 
 	mu     sync.Mutex
 	refuse bool
@@ -72,6 +75,9 @@ func (w *wire) stall(d direction) { w.gates[d].shut() }
 
 // resume lets them flow again, those held back first.
 func (w *wire) resume(d direction) { w.gates[d].open() }
+
+// setLag makes the bytes take so long, each way.
+func (w *wire) setLag(d time.Duration) { w.lag.Store(int64(d)) }
 
 // cut closes all connections; what is held back is lost.
 func (w *wire) cut() {
@@ -205,6 +211,9 @@ func (w *wire) pump(l *link, d direction) {
 	})
 	var b []byte
 	for q.wait() && w.gates[d].pass(l.done) {
+		if lag := time.Duration(w.lag.Load()); lag > 0 {
+			time.Sleep(lag)
+		}
 		b = q.take(b)
 		if d == down {
 			look(b)

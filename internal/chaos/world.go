@@ -59,7 +59,7 @@ func build(tb testing.TB, cfg Config) *world {
 		tb: tb, cfg: cfg, began: now(), rec: history.NewRecorder(cfg.AckWait, cfg.slack()),
 		path: filepath.Join(tb.TempDir(), "table"), faults: map[FaultKind]int{}, missed: map[FaultKind]int{},
 	}
-	w.rec.Change(func(h *history.History) { h.HoldLimit = cfg.HoldLimit > 0 })
+	w.rec.Change(func(h *history.History) { h.HoldLimit, h.Supersede = cfg.HoldLimit > 0, cfg.Supersede })
 	var err error
 	if w.table, err = openTable(w.path, cfg.Keys); err != nil {
 		tb.Fatalf("table: %v", err)
@@ -84,7 +84,7 @@ func build(tb testing.TB, cfg Config) *world {
 	if err != nil {
 		tb.Fatalf("publisher: %v", err)
 	}
-	w.load = &load{pub: pub, conn: conn, table: w.table, rec: w.rec, rate: cfg.Rate}
+	w.load = &load{pub: pub, conn: conn, table: w.table, rec: w.rec, rate: cfg.Rate, garbage: cfg.Garbage, js: w.js, direct: w.js.Conn()}
 	for i := range w.seats {
 		w.start(i)
 	}
@@ -127,7 +127,7 @@ func (w *world) start(seat int) {
 	}
 	r, err := startReplica(w.tb, name, settings{
 		Table: w.path, Keys: w.cfg.Keys, Replicas: w.cfg.replicas(), AckWait: w.cfg.AckWait, MaxAckPending: w.cfg.MaxAckPending,
-		HoldLimit: w.cfg.HoldLimit, Ping: ping, Grace: grace, Seed: w.cfg.Seed, Number: uint64(w.made),
+		HoldLimit: w.cfg.HoldLimit, Supersede: w.cfg.Supersede, MaxAttempts: w.cfg.MaxAttempts, Ping: ping, Grace: grace, Seed: w.cfg.Seed, Number: uint64(w.made),
 	}, wire, w.rec, w.cfg.Logs)
 	if err != nil {
 		w.tb.Fatalf("starting replica %s: %v", name, err)
@@ -172,7 +172,7 @@ func (w *world) judge(r *replica) {
 		why = strings.TrimSpace(log[i:])
 	}
 	switch {
-	case r.wanted == "killed":
+	case r.wanted == "killed", r.err != nil && r.err.Error() == "signal: terminated": // before it could take notice
 	case strings.Contains(log, "DATA RACE"), strings.Contains(log, "fatal error: "), strings.Contains(log, "\npanic: "),
 		strings.HasPrefix(log, "panic: "):
 		w.note(true, "replica %s crashed (%v):\n%s", r.name, r.err, log)

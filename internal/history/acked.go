@@ -2,8 +2,13 @@ package history
 
 import "time"
 
-// S1 is about acks that came too early.
-const S1 Rule = "S1"
+// The rules about acks.
+const (
+	// S1 is about acks that came too early.
+	S1 Rule = "S1"
+	// S7 is about messages that cannot be decoded.
+	S7 Rule = "S7"
+)
 
 // acked checks the first ack that the replica gave the message; those that repeat it need no more.
 func (r *Report) acked(v *view) {
@@ -12,6 +17,10 @@ func (r *Report) acked(v *view) {
 			continue
 		}
 		p := v.message.publish
+		if p.Garbage {
+			r.add(S7, v.message, v.replica, "acked at %v what nobody can decode", s.At)
+			return
+		}
 		if len(p.Owes) == 0 {
 			return
 		}
@@ -21,7 +30,7 @@ func (r *Report) acked(v *view) {
 			return
 		}
 		for _, req := range p.Owes {
-			if !r.index.reconciled(v.replica, req, registered, s.At) {
+			if !r.index.reconciled(v.replica, req, registered, s.At) && !r.index.superseded(v, req, s.At) {
 				r.add(S1, v.message, v.replica, "acked at %v what it had mapped at %v, and no successful attempt on %q began and ended in between",
 					s.At, registered, req)
 			}
@@ -52,6 +61,28 @@ func (x *index) ended(replica, req string, from, to time.Duration, o Outcome) bo
 			return false
 		}
 		if a.Outcome == o && a.End <= to {
+			return true
+		}
+	}
+	return false
+}
+
+// superseded reports whether, by the time given, the replica had mapped another message after this one that
+// owes req too, and had not given its verdict on that.
+func (x *index) superseded(v *view, req string, by time.Duration) bool {
+	if !x.Supersede {
+		return false
+	}
+	from, ok := v.registered(by)
+	if !ok {
+		return false
+	}
+	for _, m := range x.byRequest[req] {
+		newer := m.views[v.replica]
+		if m == v.message || newer == nil {
+			continue
+		}
+		if at, ok := newer.registered(by); ok && at > from && !newer.judgedBetween(0, by-x.Slack) {
 			return true
 		}
 	}

@@ -30,7 +30,7 @@ func (r *Report) buried(v *view) {
 		}
 		registered, ok := v.registered(s.At)
 		for _, req := range v.message.publish.Owes {
-			if dead[req] || ok && r.index.reconciled(v.replica, req, registered, s.At) {
+			if dead[req] || ok && r.index.reconciled(v.replica, req, registered, s.At) || r.index.superseded(v, req, s.At) {
 				continue
 			}
 			r.add(S8, v.message, v.replica, "terminated it at %v though %q is neither a dead letter nor reconciled since it was mapped (%v)",

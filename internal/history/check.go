@@ -57,6 +57,7 @@ func Check(h *History) *Report {
 		}
 	}
 	r.lost()
+	r.waited()
 	r.overlaps()
 	r.idle()
 	r.count()

@@ -8,7 +8,7 @@
 //	               Letter        │   Check     └─▶ Figures
 //	each replica ─ Mapping ──────┤
 //	               Attempt       │
-//	faults ─────── Wipe, Floor   │
+//	faults ─────── Wipe, Pause … │
 //	the end ────── Final ────────┘
 //
 // A replica is one process: one that is killed and started again is another replica. A message is known
@@ -21,7 +21,9 @@
 //   - S3: one verdict for a message from one replica, repeated only while it is unconfirmed or for a further
 //     copy, and always the same.
 //   - S4: a copy of a message that a replica holds, or has decided, is not mapped again.
+//   - S7: no ack for what nobody can decode.
 //   - S8: no term before its dead letter was confirmed.
+//   - S10: whoever waits for an event is told that it is reconciled only once it is.
 //   - L1: no heartbeat after the verdict.
 //   - L5: no nak after the verdict, nor after the lease has lapsed.
 //   - T2: every event that was published and confirmed is in the stream at the end, has a verdict, and each

@@ -27,6 +27,7 @@ type Figures struct {
 	Letters     int // dead letters confirmed
 	Dead        int // messages that ended as dead letters
 	Lost        int
+	Waits       int           // calls that waited for an event and were told that it is reconciled
 	Differing   int           // messages on which one replica gave two verdicts that differ
 	Slowest     time.Duration // the longest from the begin of a publish to the first ack
 }
@@ -136,6 +137,7 @@ func (f *Figures) Add(o Figures) {
 	f.Dead += o.Dead
 	f.Lost += o.Lost
 	f.Differing += o.Differing
+	f.Waits += o.Waits
 	f.Slowest = max(f.Slowest, o.Slowest)
 }
 
@@ -154,6 +156,7 @@ func (f *Figures) Print(w io.Writer) {
 	row("on the wire", "%d acks, %d terms, %d naks, %d heartbeats", f.Acks, f.Terms, f.Naks, f.Heartbeats)
 	row("dead letters", "%d stored, for %d messages", f.Letters, f.Dead)
 	row("slowest event", "%v from publish to ack", f.Slowest.Round(time.Millisecond))
+	row("waited for", "%d events, with success", f.Waits)
 	row("lost", "%d", f.Lost)
 	row("second verdicts that differ", "%d", f.Differing)
 }

@@ -16,6 +16,8 @@ type History struct {
 	// HoldLimit says that replicas give messages back that they held for long: a message may then be
 	// mapped again without a nak having been seen.
 	HoldLimit bool
+	// Supersede says that replicas ack a message early once newer ones owe all that it owes.
+	Supersede bool
 
 	Publishes  []Publish
 	Deliveries []Delivery
@@ -26,6 +28,8 @@ type History struct {
 	Attempts   []Attempt
 	Wipes      []Wipe
 	Floors     []Floor
+	Pauses     []Pause
+	Waits      []Wait
 	Remade     int // how often the durable was deleted, alone or with its stream
 	Final      Final
 }
@@ -48,7 +52,9 @@ type Publish struct {
 	Change uint64
 	Key    string
 	// Owes are the requests it is mapped to. Empty: the mapper returns none, or a filter drops it.
-	Owes       []string
+	Owes []string
+	// Garbage says that nobody can decode it.
+	Garbage    bool
 	Begin, End time.Duration
 	// Confirmed says that the stream has answered; the rest is its answer.
 	Confirmed bool
@@ -151,6 +157,22 @@ type Wipe struct {
 type Floor struct {
 	At  time.Duration // before it was asked
 	Seq uint64
+}
+
+// Pause is a time in which a replica was not running, though alive. What was handed to it then it has
+// received at the End, and what it had decided before the Begin may have been sent after the End.
+type Pause struct {
+	Replica    string
+	Begin, End time.Duration
+}
+
+// Wait is one call that waited until an event was reconciled.
+type Wait struct {
+	Call       uint64 // of the publish whose receipt it was given
+	Begin, End time.Duration
+	Done       bool   // it returned without an error
+	Dead       bool   // it returned saying that there are dead letters
+	Err        string // or for another reason
 }
 
 // Final is what the server says at the end.

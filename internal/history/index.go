@@ -14,9 +14,11 @@ type index struct {
 	messages map[ID]*message
 	order    []*message
 	byChange map[uint64][]*message
-	attempts map[string]map[string][]*Attempt // by request, then by replica; by Begin
-	answers  map[string][]*Answer             // by reply
-	beats    map[string][]round               // by replica
+	// byRequest has the messages that owe a request; only if some are superseded.
+	byRequest map[string][]*message
+	attempts  map[string]map[string][]*Attempt // by request, then by replica; by Begin
+	answers   map[string][]*Answer             // by reply
+	beats     map[string][]round               // by replica
 }
 
 // message is all that is known of one message.
@@ -52,9 +54,11 @@ func newIndex(h *History) *index {
 		changes:  map[uint64]time.Duration{},
 		messages: map[ID]*message{},
 		byChange: map[uint64][]*message{},
-		attempts: map[string]map[string][]*Attempt{},
-		answers:  map[string][]*Answer{},
-		beats:    map[string][]round{},
+
+		byRequest: map[string][]*message{},
+		attempts:  map[string]map[string][]*Attempt{},
+		answers:   map[string][]*Answer{},
+		beats:     map[string][]round{},
 	}
 	for i := range h.Publishes {
 		p := &h.Publishes[i]
@@ -89,6 +93,11 @@ func (x *index) indexMessages() {
 		byCall[m.call] = append(byCall[m.call], m)
 		if m.publish != nil {
 			x.byChange[m.publish.Change] = append(x.byChange[m.publish.Change], m)
+			for _, req := range m.publish.Owes {
+				if x.Supersede {
+					x.byRequest[req] = append(x.byRequest[req], m)
+				}
+			}
 		}
 	}
 
@@ -206,4 +215,14 @@ func (x *index) confirmed(reply string) time.Duration {
 		}
 	}
 	return 0
+}
+
+// paused returns the pause of the replica in which the time lies, or shortly after which it does.
+func (x *index) paused(replica string, at, shortly time.Duration) (Pause, bool) {
+	for _, p := range x.Pauses {
+		if p.Replica == replica && at >= p.Begin && at <= p.End+shortly {
+			return p, true
+		}
+	}
+	return Pause{}, false
 }

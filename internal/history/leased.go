@@ -14,6 +14,9 @@ const (
 	L5 Rule = "L5"
 )
 
+// resumed is how long after a pause what was on its way before it is still sent.
+const resumed = 100 * time.Millisecond
+
 // beaten checks that no heartbeat follows the verdict. A message that was handed out again may be held
 // again, when the durable was made anew: only what was handed out once is judged.
 func (r *Report) beaten(v *view) {
@@ -83,9 +86,18 @@ func (r *Report) lapse(v *view, before []*Signal, nak *Signal) (from, longest ti
 	// The copy answered, or one that came later: each renews the lease.
 	var since time.Duration
 	for _, d := range v.deliveries {
-		if d.At <= nak.At {
-			since = max(since, d.At)
+		if d.At > nak.At {
+			continue
 		}
+		received := d.At
+		if p, ok := r.index.paused(v.replica, d.At, 0); ok {
+			received = p.End
+		}
+		since = max(since, received)
+	}
+	sent := nak.At
+	if p, ok := r.index.paused(v.replica, nak.At, resumed); ok {
+		sent = p.Begin // it may have been on its way
 	}
 	widen := func(to time.Duration) {
 		if to-since > longest {
@@ -116,12 +128,12 @@ func (r *Report) lapse(v *view, before []*Signal, nak *Signal) (from, longest ti
 		for n < len(beats) && beats[n].Link == rounds[i].beat.Link && beats[n].At <= rounds[i].beat.At {
 			n++
 		}
-		if rounds[i].answered < nak.At {
+		if rounds[i].answered < sent {
 			widen(rounds[i].answered)
 			since = max(since, beats[n-1].At)
 		}
 		beats = beats[n:]
 	}
-	widen(nak.At)
+	widen(sent)
 	return from, longest
 }

@@ -111,13 +111,14 @@ func (r *Report) unreconciled(m *message) {
 	if dead[""] && termed {
 		return
 	}
-	begun := r.index.changes[m.publish.Change]
+	x := r.index
+	begun := x.changes[m.publish.Change]
 	for _, req := range m.publish.Owes {
 		if dead[req] && termed {
 			continue
 		}
 		found := false
-		for _, list := range r.index.attempts[req] {
+		for _, list := range x.attempts[req] {
 			for _, a := range after(list, begun) {
 				if a.Outcome == Success && a.Seen >= m.publish.Change {
 					found = true
@@ -128,11 +129,31 @@ func (r *Report) unreconciled(m *message) {
 				break
 			}
 		}
+		if !found && x.diedLater(m, req) {
+			continue
+		}
 		if !found {
 			r.Figures.Lost++
 			r.add(T2, m, "", "no successful attempt on %q began after it was published (%v) and saw change %d", req, begun, m.publish.Change)
 		}
 	}
+}
+
+// diedLater reports whether another message that owes req too, and may have superseded m, is a dead letter.
+func (x *index) diedLater(m *message, req string) bool {
+	for _, newer := range x.byRequest[req] {
+		if newer == m {
+			continue
+		}
+		for _, v := range newer.order {
+			for _, l := range v.letters {
+				if (l.Request == req || l.Request == "") && x.confirmed(l.Reply) != 0 {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // duplicates checks that what was published twice under one message id is stored once and said to be so.

@@ -1,6 +1,7 @@
 package natstest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,6 +71,9 @@ func ConsumerInfo(tb testing.TB, js jetstream.JetStream, stream, durable string)
 
 // WaitSettled waits until the durable has nothing left: no message pending delivery and none pending
 // acknowledgment. Errors on the way (an election, a restart) are waited out as well.
+//
+// The server confirms a publish a moment before its consumers hear of the message and count it as pending: so
+// the last message for the durable must have been handed out too.
 func WaitSettled(tb testing.TB, js jetstream.JetStream, stream, durable string) {
 	tb.Helper()
 	Eventually(tb, fmt.Sprintf("everything on %s settled for %s", stream, durable), Patience, func() error {
@@ -81,8 +85,38 @@ func WaitSettled(tb testing.TB, js jetstream.JetStream, stream, durable string) 
 			return fmt.Errorf("%d pending, %d unacknowledged, ack floor at %d",
 				info.NumPending, info.NumAckPending, info.AckFloor.Stream)
 		}
-		return nil
+		last, err := lastFor(js, stream, &info.Config)
+		if err == nil && info.Delivered.Stream < last {
+			err = fmt.Errorf("%d is not handed out, the last that was is %d", last, info.Delivered.Stream)
+		}
+		return err
 	})
+}
+
+// lastFor is the sequence of the last message in a stream that a consumer gets, 0 if there is none.
+func lastFor(js jetstream.JetStream, stream string, cfg *jetstream.ConsumerConfig) (uint64, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	s, err := js.Stream(ctx, stream)
+	if err != nil {
+		return 0, err
+	}
+	filters := cfg.FilterSubjects
+	if cfg.FilterSubject != "" || len(filters) == 0 {
+		filters = []string{cmp.Or(cfg.FilterSubject, ">")}
+	}
+	last := uint64(0)
+	for _, filter := range filters {
+		msg, err := s.GetLastMsgForSubject(ctx, filter)
+		switch {
+		case errors.Is(err, jetstream.ErrMsgNotFound):
+		case err != nil:
+			return 0, err
+		default:
+			last = max(last, msg.Sequence)
+		}
+	}
+	return last, nil
 }
 
 func consumerInfo(js jetstream.JetStream, stream, durable string) (*jetstream.ConsumerInfo, error) {

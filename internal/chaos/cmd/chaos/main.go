@@ -31,9 +31,10 @@ func run() int {
 	rate := flag.Float64("rate", 0, "load in events per second; 0: 300 on one server, 150 on three")
 	keys := flag.Int("keys", 64, "number of keys")
 	every := flag.Duration("every", 700*time.Millisecond, "mean time from one fault to the next")
-	ackWait := flag.Duration("ackwait", 1500*time.Millisecond, "AckWait of the durable")
-	pending := flag.Int("maxackpending", 256, "MaxAckPending of the durable, in messages")
-	hold := flag.Duration("hold", 0, "HoldLimit of the sources; 0: none")
+	ackWait := flag.Duration("ackwait", 0, "AckWait of the durable; 0: by the seed")
+	pending := flag.Int("maxackpending", 0, "MaxAckPending of the durable, in messages; 0: by the seed")
+	garbage := flag.Int("garbage", 5, "events in ten thousand that cannot be decoded")
+	optional := flag.Bool("options", true, "let the seed choose HoldLimit, Supersede and MaxAttempts; else there are none of them")
 	logs := flag.String("logs", "", "directory for the logs of the replicas; empty: none are kept")
 	plan := flag.Bool("plan", false, "print the faults of the seed and do nothing")
 	flag.Parse()
@@ -63,10 +64,15 @@ func run() int {
 		for _, kind := range kinds {
 			cfg := chaos.Config{
 				Kind: kind, Seed: next, Duration: min(left, *round), Every: *every, Rate: *rate, Keys: *keys, AckWait: *ackWait,
-				MaxAckPending: *pending, HoldLimit: *hold, Logs: *logs, Out: os.Stdout,
+				MaxAckPending: *pending, Garbage: *garbage, ByTheSeed: *optional, Logs: *logs, Out: os.Stdout,
 			}
 			if *plan {
-				for _, f := range cfg.Plan() {
+				faults, err := cfg.Plan()
+				if err != nil {
+					fmt.Println(err)
+					return 2
+				}
+				for _, f := range faults {
 					fmt.Println(kind, f)
 				}
 				continue
