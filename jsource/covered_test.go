@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/levelstream/jsource/internal/natstest"
 	"github.com/levelstream/jsource/jsource"
@@ -94,7 +95,7 @@ func TestRegisteredBeforePushed(t *testing.T) {
 			}
 		}
 	}()
-	src := jsource.Subject(w.srv.Conn(), widgets).Track(tracker).Durable(widgetDurable).AckWait(short)
+	src := jsource.Subject(w.srv.Conn(), widgets).Track(tracker).Durable(widgetDurable).AckWait(5 * time.Second)
 	if err := src.Start(ctx, out); err != nil {
 		t.Fatal(err)
 	}

@@ -122,12 +122,12 @@ func TestBoundDurableWithBackOff(t *testing.T) {
 	w := newWorld(t)
 	w.stream()
 	cfg := durableAsMade()
-	cfg.BackOff, cfg.MaxDeliver = []time.Duration{200 * time.Millisecond, 5 * time.Second}, 10
+	cfg.BackOff, cfg.MaxDeliver = []time.Duration{600 * time.Millisecond, 5 * time.Second}, 10
 	cfg.MaxAckPending, cfg.Description = 3, "mine"
 	w.durable(cfg)
 	was := w.info().Config
 	done := make(chan struct{})
-	time.AfterFunc(time.Second, func() { close(done) })
+	time.AfterFunc(2*time.Second, func() { close(done) })
 	expectError(t, w.refused(withSource(func(s *widgetSource) { s.Bind() })), "dead letters", "NoDeadLetters",
 		"jsource.dead.shop_widgets.>", "Bind forbids")
 	w.join(withSource(func(s *widgetSource) { s.Bind().AckWait(time.Hour).NoDeadLetters() }), doing(waitFor(done)))

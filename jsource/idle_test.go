@@ -102,7 +102,9 @@ func TestEngineThatStalls(t *testing.T) {
 	r := w.publish("a", "b", "c")
 	w.unsettled(3)
 	for _, receipt := range r {
-		w.waitSaid(receipt.Sequence, "nak of delivery 1")
+		w.witness.WaitFor(t, "it is given back", func([]natstest.Settlement) bool {
+			return len(w.naks(receipt.Sequence)) > 0
+		})
 	}
 	unhealthy(t, e.source)
 	m := w.join(withSource(func(s *widgetSource) { s.Durable(widgetDurable).AckWait(short) }))

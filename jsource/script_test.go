@@ -21,8 +21,9 @@ import (
 	"github.com/levelstream/jsource/reconciler/nats"
 )
 
-// short is an AckWait for tests in which somebody has to wait for it.
-const short = 200 * time.Millisecond
+// short is an AckWait for tests in which somebody has to wait for it. Heartbeats have to be in time for it even
+// on a busy machine.
+const short = 500 * time.Millisecond
 
 var errTest = errors.New("out of stock")
 
