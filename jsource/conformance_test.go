@@ -134,10 +134,7 @@ func (c conformance[S]) start(name string, srcs ...reconciler.Source[string]) *m
 		defer close(m.done)
 		m.err = m.ctl.Start(ctx)
 	}()
-	c.Cleanup(func() {
-		cancel()
-		<-m.done
-	})
+	c.Cleanup(m.end)
 	return m
 }
 

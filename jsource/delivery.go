@@ -48,6 +48,7 @@ type delivery[K comparable, T any, request comparable] struct {
 	owed       int      // requests it was mapped to
 	err        error    // what went wrong, for the span
 	buried     bool     // all of it is to become a dead letter
+	died       bool     // a request of it is to become one
 	stuck      bool     // its dead letter could not be stored when that was last tried
 	superseded []uint64 // sequences of messages it superseded, the last maxNamed of them
 	replaced   int      // how many they are
@@ -207,6 +208,14 @@ func (d *delivery[K, T, request]) Superseded(by queue.Message[request]) {
 	if n, ok := by.(*delivery[K, T, request]); ok {
 		n.inherit(d)
 	}
+	b := d.run.burials
+	b.mu.Lock()
+	died := d.died
+	b.mu.Unlock()
+	if died {
+		d.msg.Term() // newer messages owe the rest of it
+		return
+	}
 	d.msg.Ack()
 }
 
@@ -216,7 +225,11 @@ func (d *delivery[K, T, request]) Died(req request, death queue.Death) {
 	if death.Terminal {
 		reason = reasonTerminal
 	}
-	d.run.burials.add(burial[K, T, request]{
+	b := d.run.burials
+	b.mu.Lock()
+	d.died = true
+	b.mu.Unlock()
+	b.add(burial[K, T, request]{
 		delivery: d, req: &req, reason: reason, err: death.Err, attempts: death.Attempts,
 	})
 }

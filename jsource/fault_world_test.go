@@ -409,11 +409,18 @@ func (w *world) begin(opts ...memberOf) *member {
 		defer close(m.done)
 		m.err = m.ctl.Start(ctx)
 	}()
-	w.tb.Cleanup(func() {
-		m.cancel()
-		<-m.done
-	})
+	w.tb.Cleanup(m.end)
 	return m
+}
+
+// end stops the replica, however the test went.
+func (m *member) end() {
+	m.cancel()
+	select {
+	case <-m.done:
+	case <-time.After(natstest.Patience):
+		m.tb.Error("the controller does not stop")
+	}
 }
 
 func (m *member) waitRunning() {

@@ -102,9 +102,7 @@ func TestEngineThatStalls(t *testing.T) {
 	r := w.publish("a", "b", "c")
 	w.unsettled(3)
 	for _, receipt := range r {
-		w.witness.WaitFor(t, "it is given back", func([]natstest.Settlement) bool {
-			return len(w.naks(receipt.Sequence)) > 0
-		})
+		natstest.Until(t, "it is given back", natstest.Patience, func() bool { return len(w.naks(receipt.Sequence)) > 0 })
 	}
 	unhealthy(t, e.source)
 	m := w.join(withSource(func(s *widgetSource) { s.Durable(widgetDurable).AckWait(short) }))

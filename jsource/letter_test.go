@@ -315,6 +315,7 @@ func TestLetterOfWhatIsGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := make(script)
+	defer close(s)
 	m := w.join(doing(s.reconcile))
 	w.publish("a")
 	m.waitBegun(t, "a")

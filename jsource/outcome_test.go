@@ -28,6 +28,7 @@ func TestUnfinishedStaysOwed(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			s := make(script)
+			defer close(s)
 			m := w.join(doing(s.reconcile))
 			r := w.publish("job")[0]
 			s.end(t, ending{res: reconciler.Result{Unfinished: true, RequeueAfter: again}})
@@ -118,6 +119,7 @@ func TestSuccessDoesNotSettleWhatDies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := make(script)
+	defer close(s)
 	m := w.join(mappedBy(w.srv.Conn(), split, nil), workers(2), doing(
 		func(ctx context.Context, req string) (reconciler.Result, error) {
 			if req == "a" {
@@ -222,6 +224,7 @@ func TestPolicyKeepsRequeueAfterOwed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := make(script)
+	defer close(s)
 	m := w.join(doing(s.reconcile), built(func(b *reconciler.Builder[string]) {
 		b.Outcome(func(res reconciler.Result, err error) queue.Outcome {
 			if err == nil && res.RequeueAfter > 0 {

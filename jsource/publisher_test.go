@@ -145,6 +145,7 @@ func TestMsgIDIsTheChanges(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := make(script)
+	defer close(s)
 	m := w.join(doing(s.reconcile))
 	publish := func(version int) jsource.Receipt {
 		r, err := jsource.PublishCreated(t.Context(), w.pub, widgets, "a", widget{Version: version},

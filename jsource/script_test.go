@@ -35,7 +35,8 @@ type ending struct {
 
 var success ending
 
-// script is a Reconciler whose attempts return what they are told to, when they are.
+// script is a Reconciler whose attempts return what they are told to, when they are. Once it is closed, as it
+// has to be when the test ends, they succeed.
 type script chan ending
 
 // end makes one attempt that runs, or the next, return e.

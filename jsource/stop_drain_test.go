@@ -242,7 +242,11 @@ func TestDrainGivesBackWhatOutlastsItsContext(t *testing.T) {
 	e.waitBegun(t, "slow")
 	e.stop()
 	natstest.Until(t, "the stop has begun", natstest.Patience, func() bool { return e.source.Healthy() != nil })
+	began := time.Now()
 	e.drain(t, 100*time.Millisecond)
+	if d := time.Since(began); d > 100*time.Millisecond+soon {
+		t.Errorf("Drain took %v", d)
+	}
 	w.expectSaid(slow.Sequence, "nak of delivery 1")
 	close(late)
 	e.busy.Wait()

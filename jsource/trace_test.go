@@ -205,6 +205,7 @@ func TestTraceOfManyMessagesOnOneKey(t *testing.T) {
 	const many = 300
 	w := newWorld(t)
 	script := make(script)
+	defer close(script)
 	m := w.join(doing(script.reconcile))
 	w.publish("a")
 	m.waitAttempts(t, "a", 1)

@@ -98,7 +98,8 @@ func (a *Attempt[request]) End(o Outcome, err error) {
 	if o == Unfinished || o == Cut {
 		first = nil // they change nothing, and many may be owed
 	}
-	for l, next := first, (*link[request])(nil); l != nil && l.tick < a.tick; l = next {
+	var next *link[request]
+	for l := first; l != nil && l.tick < a.tick; l = next {
 		next = l.next
 		if !a.covers(l) {
 			continue
@@ -140,7 +141,8 @@ func (a *Attempt[request]) End(o Outcome, err error) {
 // Observer is told of each attempt as it begins. The context it returns is the one the attempt gets;
 // the function it returns, which may be nil, is called when the attempt has ended, before anything is
 // settled by it.
-type Observer[request comparable] func(ctx context.Context, a *Attempt[request]) (context.Context, func(Outcome, error))
+type Observer[request comparable] func(ctx context.Context, a *Attempt[request]) (
+	context.Context, func(Outcome, error))
 
 // SetObserver sets who is told of attempts, for tracing. Call it before the first attempt.
 func (t *Tracker[request]) SetObserver(o Observer[request]) {

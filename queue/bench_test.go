@@ -74,7 +74,9 @@ func BenchmarkTracker_OneKeyPerMessage(b *testing.B) {
 
 // BenchmarkTracker_NothingOwed is what an attempt costs that no message asked for.
 func BenchmarkTracker_NothingOwed(b *testing.B) {
-	fn := queue.Wrap(queue.NewTracker[int](), func(context.Context, int) (polling, error) { return polling{}, nil })
+	fn := queue.Wrap(queue.NewTracker[int](), func(context.Context, int) (polling, error) {
+		return polling{}, nil
+	})
 	ctx := b.Context()
 	b.ReportAllocs()
 	for b.Loop() {

@@ -5,15 +5,17 @@ package queue
 type Cause uint8
 
 const (
-	// Resync: a periodic list named the request.
+	// Resync means that a periodic list named the request.
 	Resync Cause = 1 << iota
-	// Event: a source that does not use the Tracker pushed it (a Kubernetes kind, core NATS).
+	// Event means that a source that does not use the Tracker pushed it (a Kubernetes kind, core NATS).
 	Event
-	// Owed: a source that uses the Tracker pushed it, for a message that owes it.
+	// Owed means that a source that uses the Tracker pushed it, for a message that owes it.
 	Owed
-	// Requeue: an attempt on it asked for another one after a while. It comes with what caused that one.
+	// Requeue means that an attempt on it asked for another one after a while. It comes with what caused
+	// that one.
 	Requeue
-	// Low: a source said itself that the request can wait, such as the first list of a Kubernetes kind.
+	// Low means that a source said itself that the request can wait, such as the first list of a
+	// Kubernetes kind.
 	Low
 )
 

@@ -34,16 +34,14 @@ func manyKeys() int {
 	return 1_000_000
 }
 
-// TestMemory_TrackerGoesBackToBase is case 26 for the Tracker: a million keys owed at once leave nothing.
-func TestMemory_TrackerGoesBackToBase(t *testing.T) {
-	tracker := queue.NewTracker[int]()
-	g := tracker.NewGroup(queue.GroupOptions{MaxAttempts: 1})
-	base, n := heap(), manyKeys()
+// oweAndSettle has n messages owe a key each, and all come to an end, each in one way or another. It
+// returns the heap that was in use while all were owed.
+func oweAndSettle(tracker *queue.Tracker[int], g *queue.Group[int], n int) (peak int) {
 	messages := make([]silent, n)
 	for i := range messages {
 		g.Register(&messages[i].Entry, &messages[i], []int{i})
 	}
-	peak := heap()
+	peak = heap()
 	for i := range messages {
 		a := tracker.Begin(i)
 		switch i % 4 {
@@ -57,10 +55,17 @@ func TestMemory_TrackerGoesBackToBase(t *testing.T) {
 			a.End(queue.Success, nil)
 		}
 	}
+	return peak
+}
+
+// TestMemory_TrackerGoesBackToBase is case 26 for the Tracker: a million keys owed at once leave nothing.
+func TestMemory_TrackerGoesBackToBase(t *testing.T) {
+	tracker := queue.NewTracker[int]()
+	g := tracker.NewGroup(queue.GroupOptions{MaxAttempts: 1})
+	base, n := heap(), manyKeys()
+	peak := oweAndSettle(tracker, g, n)
 	equal(t, "requests owed", tracker.Owed(), 0)
 	equal(t, "requests that hold memory", tracker.Records(), 0)
-	runtime.KeepAlive(messages)
-	messages = nil
 	left := heap() - base
 	t.Logf("%d keys: %d bytes each while owed, %d bytes left in all", n, (peak-base)/n, left)
 	if left > 64<<10 {

@@ -61,7 +61,8 @@ func (g *Group[request]) Overdue(bound time.Duration) (again []request, lost []L
 			continue
 		}
 		works := r.pushTick <= t.passed
-		for l, next := r.first, (*link[request])(nil); l != nil; l = next {
+		var next *link[request]
+		for l := r.first; l != nil; l = next {
 			next = l.next
 			if l.entry.group == g && l.entry.forget(t) {
 				lost = append(lost, Lost[request]{Message: l.entry.msg, Request: r.req, Works: works})

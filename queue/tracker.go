@@ -73,7 +73,11 @@ const (
 
 // NewTracker returns a Tracker in which nothing is owed.
 func NewTracker[request comparable]() *Tracker[request] {
-	return &Tracker[request]{start: time.Now(), records: map[request]*record[request]{}, attempted: make(chan struct{})}
+	return &Tracker[request]{
+		start:     time.Now(),
+		records:   map[request]*record[request]{},
+		attempted: make(chan struct{}),
+	}
 }
 
 // SetQueued tells the tracker how to find out whether the engine still holds a request (queued,

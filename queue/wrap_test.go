@@ -21,7 +21,9 @@ type (
 func (k *keeping) KeepOwed() bool { return k.keep }
 
 // run runs fn as one attempt on "a", which a message owes, and says what the outcome was.
-func run[result any](t *testing.T, c ctx, o queue.GroupOptions, fn func(ctx, string) (result, error)) (*msg, result, error) {
+func run[result any](
+	t *testing.T, c ctx, o queue.GroupOptions, fn func(ctx, string) (result, error),
+) (*msg, result, error) {
 	t.Helper()
 	tracker, g := newGroup(o)
 	m := register(g, "m", "a")

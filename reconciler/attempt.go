@@ -90,14 +90,16 @@ func (c *Controller[request]) follow(
 		}
 	case queue.Dead:
 		c.queue.Forget(a.req)
-		a.Logger().Error("reconcile failed for good: not retried until something asks for it again", "error", err)
+		a.Logger().Error("reconcile failed for good: not retried until something asks for it again",
+			"error", err)
 	case queue.Cut:
 		a.Logger().Info("attempt cut short by stopping", "error", err)
 	default:
 		if a.cause&^(queue.Owed|queue.Requeue) == 0 && owed > 0 && !c.tracker.Owes(a.req) {
 			// Only messages asked for it, and each of them gave up: a dead letter.
 			c.queue.Forget(a.req)
-			a.Logger().Error("reconcile failed, and no message owes the request any more: not retried", "error", err)
+			a.Logger().Error("reconcile failed, and no message owes the request any more: not retried",
+				"error", err)
 			return
 		}
 		c.queue.Retry(a.req)
@@ -106,7 +108,9 @@ func (c *Controller[request]) follow(
 }
 
 // run runs the Reconciler as the attempt a. A panic becomes an error.
-func (c *Controller[request]) run(ctx context.Context, a queue.Attempt[request]) (res Result, o queue.Outcome, err error) {
+func (c *Controller[request]) run(ctx context.Context, a queue.Attempt[request]) (
+	res Result, o queue.Outcome, err error,
+) {
 	defer func() {
 		if p := recover(); p != nil {
 			c.stats.panics.Add(1)

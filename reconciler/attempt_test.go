@@ -18,7 +18,7 @@ import (
 	"github.com/levelstream/jsource/reconciler"
 )
 
-// at runs a controller of events until nothing is to be done any more, and returns when attempts began.
+// at runs a controller for eight hours and returns when attempts began.
 func at(t *testing.T, b *reconciler.Builder[string], fn func(attempt int) (result, error)) (began []time.Duration) {
 	t.Helper()
 	zero := time.Now()
@@ -133,7 +133,10 @@ func TestS6_UnfinishedStaysOwedAndRunsAgain(t *testing.T) {
 				m := src.later("a")
 				began := at(t, newBuilder(src), func(attempt int) (result, error) {
 					equal(t, "verdict", m.verdict(), [2]int{0, 0})
-					return result{Unfinished: attempt < 4, RequeueAfter: c.after * time.Duration(min(1, 4-attempt))}, nil
+					if attempt == 4 {
+						return result{}, nil
+					}
+					return result{Unfinished: true, RequeueAfter: c.after}, nil
 				})
 				wantTimes(t, began, c.want...)
 				equal(t, "verdict", m.verdict(), [2]int{1, 0})
@@ -210,7 +213,9 @@ func TestS6_MaxAttemptsEndsTheRetries(t *testing.T) {
 		limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Hour)
 		src := newTracked(queue.GroupOptions{MaxAttempts: 3})
 		m := src.later("a")
-		began := at(t, newBuilder(src).RateLimiter(limiter), func(int) (result, error) { return result{}, errBroken })
+		began := at(t, newBuilder(src).RateLimiter(limiter), func(int) (result, error) {
+			return result{}, errBroken
+		})
 		wantTimes(t, began, 0, time.Second, 3*time.Second)
 		equal(t, "verdict", m.verdict(), [2]int{1, 1})
 		equal(t, "failures that the limiter remembers", limiter.NumRequeues("a"), 0)
@@ -257,7 +262,8 @@ func TestS6_MaxAttemptsEndsNoOtherSourcesRetries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := &message{owes: []string{"a"}}
-				began := at(t, newBuilder(owed(queue.GroupOptions{MaxAttempts: 1}, m), src), func(attempt int) (result, error) {
+				b := newBuilder(owed(queue.GroupOptions{MaxAttempts: 1}, m), src)
+				began := at(t, b, func(attempt int) (result, error) {
 					if attempt < 3 {
 						return result{}, errBroken
 					}
@@ -370,13 +376,14 @@ func TestAttempt_TimeoutCutsTheContextAndCountsAsFailed(t *testing.T) {
 func TestAttempt_PanicAfterTheTimeoutIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		attempts := 0
-		c := build(t, newBuilder(events("a")).Timeout(time.Second), func(ctx context.Context, _ string) (result, error) {
-			if attempts++; attempts == 1 {
-				<-ctx.Done()
-				panic("ouch")
-			}
-			return result{}, nil
-		})
+		c := build(t, newBuilder(events("a")).Timeout(time.Second),
+			func(ctx context.Context, _ string) (result, error) {
+				if attempts++; attempts == 1 {
+					<-ctx.Done()
+					panic("ouch")
+				}
+				return result{}, nil
+			})
 		stop := start(t, c)
 		pass(time.Minute)
 		stopped(t, stop)
@@ -451,10 +458,12 @@ func TestAttempt_PolicyThatCallsItAFailureWithoutAnError(t *testing.T) {
 // Case 26: the limiter remembers nothing of a request once its outcome is final.
 func TestAttempt_EveryFinalOutcomeIsForgottenByTheLimiter(t *testing.T) {
 	for name, last := range map[string]func() (result, error){
-		"success":                  func() (result, error) { return result{}, nil },
-		"RequeueAfter":             func() (result, error) { return result{RequeueAfter: 48 * time.Hour}, nil },
-		"Unfinished, RequeueAfter": func() (result, error) { return result{Unfinished: true, RequeueAfter: 48 * time.Hour}, nil },
-		"TerminalError":            func() (result, error) { return result{}, reconciler.TerminalError(errors.New("no use")) },
+		"success":      func() (result, error) { return result{}, nil },
+		"RequeueAfter": func() (result, error) { return result{RequeueAfter: 48 * time.Hour}, nil },
+		"Unfinished, RequeueAfter": func() (result, error) {
+			return result{Unfinished: true, RequeueAfter: 48 * time.Hour}, nil
+		},
+		"TerminalError": func() (result, error) { return result{}, reconciler.TerminalError(errors.New("no use")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -109,7 +109,7 @@ func (c *Controller[request]) startSources(ctx context.Context, r *run, forwarde
 		forwarders.Go(func() { c.forward(ctx, h, out) })
 		err := src.Start(context.WithValue(ctx, handleKey{}, h), out)
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // stopping is no failure
 		}
 		if err != nil {
 			return fmt.Errorf("controller %q: starting %s: %w", c.name, name, err)
@@ -166,8 +166,8 @@ func (c *Controller[request]) stop(r *run, workers *sync.WaitGroup, cancelAttemp
 		select {
 		case <-idle:
 		case <-timer.C:
-			errs[len(stops)] = fmt.Errorf("controller %q: %d attempts still run %v after their context was cancelled; "+
-				"does Reconcile look at its context?", c.name, c.stats.running.Load(), cancelled)
+			errs[len(stops)] = fmt.Errorf("controller %q: %d attempts still run %v after their context was "+
+				"cancelled; does Reconcile look at its context?", c.name, c.stats.running.Load(), cancelled)
 		}
 	}
 	stopping.Wait()

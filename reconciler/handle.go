@@ -45,9 +45,9 @@ func FromContext(ctx context.Context) (*Handle, bool) {
 	return h, ok
 }
 
-// TrackerFrom returns the tracker of the Controller that started a source with ctx: what each of
-// the Controller's requests owes. Whoever takes it registers with it whatever it pushes. It is nil when no Controller of this package did, or when the
-// source pushes requests of another type than the Controller's.
+// TrackerFrom returns the tracker of the Controller that started a source with ctx: what each of the
+// Controller's requests owes. Whoever takes it registers with it whatever it pushes. It is nil when no
+// Controller of this package did, or when the source pushes requests of another type than the Controller's.
 func TrackerFrom[request comparable](ctx context.Context) *queue.Tracker[request] {
 	h, ok := FromContext(ctx)
 	if !ok {

@@ -19,10 +19,11 @@ func TestHandle_ClaimNamesTheOtherSource(t *testing.T) {
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		c := build(t, newBuilder(claims("durable"), claims("another"), brokenSource{claims("durable")}), nothing)
-		err := c.Start(t.Context())
-		equal(t, "error", fmt.Sprint(err), `controller "invoices": starting source 3 (the broken one): "durable" is `+
-			`already used by source 1 (reconciler_test.sourceFunc) of controller "invoices"`)
+		b := newBuilder(claims("durable"), claims("another"), brokenSource{claims("durable")})
+		c := build(t, b, nothing)
+		err := startFails(t, c)
+		equal(t, "error", fmt.Sprint(err), `controller "invoices": starting source 3 (the broken one): "durable" `+
+			`is already used by source 1 (reconciler_test.sourceFunc) of controller "invoices"`)
 	})
 }
 

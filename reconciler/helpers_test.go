@@ -32,7 +32,7 @@ func events(reqs ...string) sourceFunc {
 		for _, req := range reqs {
 			push(ctx, out, req)
 		}
-		time.Sleep(1) // in a bubble: until the last one is queued
+		time.Sleep(time.Nanosecond) // in a bubble: until the last one is queued
 		return nil
 	}
 }
@@ -158,7 +158,9 @@ func (m *message) verdict() [2]int {
 }
 
 // build finishes a Controller.
-func build(t testing.TB, b *reconciler.Builder[string], fn reconciler.Func[string]) *reconciler.Controller[string] {
+func build(
+	t testing.TB, b *reconciler.Builder[string], fn reconciler.Func[string],
+) *reconciler.Controller[string] {
 	t.Helper()
 	c, err := b.Func(fn)
 	if err != nil {
@@ -177,6 +179,16 @@ func start(t testing.TB, c *reconciler.Controller[string]) (stop func() error) {
 		cancel()
 		return <-done
 	}
+}
+
+// startFails runs c, in a bubble, until it fails to start.
+func startFails(t *testing.T, c *reconciler.Controller[string]) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	err := c.Start(ctx)
+	equal(t, "Start waited for the end", ctx.Err(), nil)
+	return err
 }
 
 func stopped(t testing.TB, stop func() error) {

@@ -39,6 +39,13 @@ func (p *provider) of(queue, which string) (value float64, known bool) {
 	return value, known
 }
 
+// forget makes a queue's metrics start over, for -count.
+func (p *provider) forget(queue string) {
+	p.mu.Lock()
+	delete(p.queues, queue)
+	p.mu.Unlock()
+}
+
 func (m metric) add(by float64) {
 	m.provider.mu.Lock()
 	defer m.provider.mu.Unlock()
@@ -85,6 +92,7 @@ func (p *provider) NewRetriesMetric(name string) workqueue.CounterMetric {
 func TestMetrics_WorkqueueReportsUnderTheControllersName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const name = "controller with metrics"
+		metrics.forget(name)
 		working := make(chan struct{})
 		failed := false
 		c := build(t, reconciler.New[string](name).Watch(events("a", "b", "c")),

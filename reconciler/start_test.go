@@ -55,7 +55,7 @@ func TestStart_SourceThatCannotStartStopsTheController(t *testing.T) {
 			go func() {
 				push(ctx, out, "a")
 				<-ctx.Done()
-				time.Sleep(1) // only now, so that the order is certain
+				time.Sleep(time.Nanosecond) // only now, so that the order is certain
 				happened.add("the first has stopped")
 			}()
 			return nil
@@ -70,7 +70,7 @@ func TestStart_SourceThatCannotStartStopsTheController(t *testing.T) {
 				happened.add("an attempt")
 				return result{}, nil
 			})
-		err := c.Start(t.Context()) // which has not ended
+		err := startFails(t, c)
 		if !errors.Is(err, errBroken) {
 			t.Errorf("the cause is not seen: %v", err)
 		}
@@ -84,8 +84,9 @@ func TestStart_SourceThatCannotStartStopsTheController(t *testing.T) {
 func TestStart_SourceWithoutANameIsNamedByItsType(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := sourceFunc(func(context.Context, chan<- string) error { return errBroken })
-		err := build(t, reconciler.New[string]("invoices").Watch(broken), nothing).Start(t.Context())
-		equal(t, "error", fmt.Sprint(err), `controller "invoices": starting source 1 (reconciler_test.sourceFunc): broken`)
+		err := startFails(t, build(t, reconciler.New[string]("invoices").Watch(broken), nothing))
+		equal(t, "error", fmt.Sprint(err),
+			`controller "invoices": starting source 1 (reconciler_test.sourceFunc): broken`)
 	})
 }
 

@@ -73,10 +73,11 @@ func TestStop_PanicOfACancelledAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l logs
 		src := newTracked(queue.GroupOptions{MaxAttempts: 1})
-		c := build(t, newBuilder(src).Grace(0).Logger(l.logger()), func(ctx context.Context, _ string) (result, error) {
-			<-ctx.Done()
-			panic("ouch")
-		})
+		c := build(t, newBuilder(src).Grace(0).Logger(l.logger()),
+			func(ctx context.Context, _ string) (result, error) {
+				<-ctx.Done()
+				panic("ouch")
+			})
 		stop := start(t, c)
 		m := src.send("a")
 		synctest.Wait()
@@ -99,8 +100,8 @@ func TestStop_HungAttemptIsAnError(t *testing.T) {
 		began := time.Now()
 		err := stop()
 		equal(t, "stopping took", time.Since(began), 15*time.Second)
-		equal(t, "error", fmt.Sprint(err), `controller "invoices": 2 attempts still run 5s after their context was `+
-			`cancelled; does Reconcile look at its context?`)
+		equal(t, "error", fmt.Sprint(err), `controller "invoices": 2 attempts still run 5s after their context `+
+			`was cancelled; does Reconcile look at its context?`)
 		close(hung)
 	})
 }

@@ -217,12 +217,27 @@ func (x *index) confirmed(reply string) time.Duration {
 	return 0
 }
 
-// paused returns the pause of the replica in which the time lies, or shortly after which it does.
-func (x *index) paused(replica string, at, shortly time.Duration) (Pause, bool) {
+// received is when the replica has received what was handed to it at that time, at the latest: when it goes
+// on, if it was paused then, or so soon after that it may not have read it.
+func (x *index) received(replica string, handed time.Duration) time.Duration {
 	for _, p := range x.Pauses {
-		if p.Replica == replica && at >= p.Begin && at <= p.End+shortly {
-			return p, true
+		if p.Replica == replica && handed >= p.Begin-x.Slack && handed <= p.End {
+			return p.End
 		}
 	}
-	return Pause{}, false
+	return handed
+}
+
+// resumed is how long after a pause what was on its way before it is still sent.
+const resumed = 100 * time.Millisecond
+
+// sent is when the replica sent what was recorded at that time, at the earliest: before a pause that has
+// just ended, if there was one.
+func (x *index) sent(replica string, recorded time.Duration) time.Duration {
+	for _, p := range x.Pauses {
+		if p.Replica == replica && recorded >= p.Begin && recorded <= p.End+resumed {
+			return p.Begin
+		}
+	}
+	return recorded
 }

@@ -32,11 +32,7 @@ func (r *Report) judged(v *view) {
 			}
 			continue
 		}
-		at := r.index.confirmed(s.Reply)
-		if p, ok := r.index.paused(v.replica, at, 0); ok {
-			at = p.End
-		}
-		if at != 0 && s.At > at+r.index.Slack {
+		if at := r.index.confirmed(s.Reply); at != 0 && s.At > r.index.received(v.replica, at)+r.index.Slack {
 			r.add(S3, v.message, v.replica, "repeated its verdict at %v, though it was confirmed at %v", s.At, at)
 			return
 		}

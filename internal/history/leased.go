@@ -14,9 +14,6 @@ const (
 	L5 Rule = "L5"
 )
 
-// resumed is how long after a pause what was on its way before it is still sent.
-const resumed = 100 * time.Millisecond
-
 // beaten checks that no heartbeat follows the verdict. A message that was handed out again may be held
 // again, when the durable was made anew: only what was handed out once is judged.
 func (r *Report) beaten(v *view) {
@@ -89,16 +86,9 @@ func (r *Report) lapse(v *view, before []*Signal, nak *Signal) (from, longest ti
 		if d.At > nak.At {
 			continue
 		}
-		received := d.At
-		if p, ok := r.index.paused(v.replica, d.At, 0); ok {
-			received = p.End
-		}
-		since = max(since, received)
+		since = max(since, r.index.received(v.replica, d.At))
 	}
-	sent := nak.At
-	if p, ok := r.index.paused(v.replica, nak.At, resumed); ok {
-		sent = p.Begin // it may have been on its way
-	}
+	sent := r.index.sent(v.replica, nak.At)
 	widen := func(to time.Duration) {
 		if to-since > longest {
 			from, longest = since, to-since

@@ -69,6 +69,11 @@ func (r *Report) Message(w io.Writer, id ID) {
 			}
 		}
 	}
+	for _, p := range r.index.Pauses {
+		if m.views[p.Replica] != nil {
+			add(p.Begin, "%s   is paused, until %v", p.Replica, p.End)
+		}
+	}
 	for _, wipe := range r.index.Wipes {
 		add(wipe.Begin, "  %s, until %v", wipe.What, wipe.End)
 	}
