@@ -22,6 +22,10 @@ ARGS ?=
 # For go test: make test TESTFLAGS='-run TestTracker -count=5'
 TESTFLAGS ?=
 FUZZTIME ?= 30s
+# For make chaos: how long, on what (single, cluster or both), and which faults (0: the clock decides).
+DURATION ?= 60s
+KIND ?= both
+SEED ?= 0
 SHORT :=
 
 # Every folder with a go.mod, and those of them with Go code: the others only pin tools.
@@ -97,6 +101,11 @@ $(call part,fuzz): fuzz@%:
 	    echo "==> fuzzing for $(FUZZTIME): $$pkg $$name"; \
 	    go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$pkg" </dev/null; \
 	  done
+
+.PHONY: chaos
+chaos: ## break servers, connections and controllers under load, and count what is lost; DURATION=60s KIND=both SEED=0
+	@echo "==> chaos (compiling takes minutes the first time)"
+	@go run ./internal/chaos/cmd/chaos -kind $(KIND) -duration $(DURATION) -seed $(SEED)
 
 .PHONY: c-compiler
 c-compiler:

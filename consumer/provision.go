@@ -70,5 +70,9 @@ func Transient(err error) bool {
 		}
 	}
 	var api *jetstream.APIError
-	return errors.As(err, &api) && (api.Code == 503 || api.Code == 500)
+	return errors.As(err, &api) && (api.Code == 503 || api.Code == 500 || api.ErrorCode == noPeers)
 }
+
+// noPeers is the error "no suitable peers for placement", of code 400: fewer servers are up than the stream
+// wants replicas, for the moment perhaps.
+const noPeers jetstream.ErrorCode = 10005

@@ -255,11 +255,32 @@ func together(members ...*member) map[string]int {
 	return counts
 }
 
-// Two groups each get every event.
+// Two groups each get every event, also of one controller.
 func (c conformance[S]) queueGroupsEachGetAll() {
-	a := c.controller("first", c.subject(c.conn, c.topic).QueueGroup("first"))
-	b := c.controller("second", c.subject(c.conn, c.topic).QueueGroup("second"))
+	a := c.controller(keeper, c.subject(c.conn, c.topic).QueueGroup("first"))
+	b := c.controller(keeper, c.subject(c.conn, c.topic).QueueGroup("second"))
 	c.everyoneGetsAll(a, b)
+}
+
+// Meant to differ: two controllers of different names and the same queue group share the events of core NATS.
+// With the durable source a group is a durable, and that belongs to the controller that made it: another one
+// must not take events away from it by mistake, and is refused.
+func (c conformance[S]) queueGroupOfAnother() {
+	a := c.controller("first", c.subject(c.conn, c.topic).QueueGroup("group"))
+	b := c.start("second", c.subject(c.conn, c.topic).QueueGroup("group"))
+	keys := numbered("key", 20)
+	if !c.durable {
+		b.waitRunning()
+		c.created(keys...)
+		natstest.Eventually(c.T, "all are reconciled", natstest.Patience, func() error {
+			return missing(together(a, b), keys)
+		})
+		return
+	}
+	if err := b.failure(); err == nil || !strings.Contains(err.Error(), `"first"`) {
+		c.Errorf("Start returned %v", err)
+	}
+	c.everyoneGetsAll(a)
 }
 
 // Two controllers with names of their own each get every event, with no queue group at all.
@@ -440,15 +461,14 @@ func (c conformance[S]) errorsOfStart() {
 		"a closed one":    {c.subject(closedConn(c.srv.Conn()), c.topic), "closed"},
 		"an empty token":  {c.subject(c.conn, other("shop..widgets")), "empty token"},
 	} {
-		m := c.start(keeper, src.source)
-		<-m.done
-		if m.err == nil {
+		err := c.start(keeper, src.source).failure()
+		if err == nil {
 			c.Errorf("%s: no error", what)
 			continue
 		}
 		for _, word := range []string{keeper, "source 1", src.says} {
-			if !strings.Contains(m.err.Error(), word) {
-				c.Errorf("%s: error %q does not say %q", what, m.err, word)
+			if !strings.Contains(err.Error(), word) {
+				c.Errorf("%s: error %q does not say %q", what, err, word)
 			}
 		}
 	}
@@ -471,9 +491,8 @@ func (c conformance[S]) startedTwice() {
 		again.waitRunning()
 		return
 	}
-	<-again.done
-	if again.err == nil || !strings.Contains(again.err.Error(), "started before") {
-		c.Errorf("the second Start returned %v", again.err)
+	if err := again.failure(); err == nil || !strings.Contains(err.Error(), "started before") {
+		c.Errorf("the second Start returned %v", err)
 	}
 }
 

@@ -80,6 +80,7 @@ func (im implementation[S]) run(t *testing.T) {
 		{"the last filter counts", conformance[S].lastFilterCounts},
 		{"QueueGroup shares", conformance[S].queueGroupShares},
 		{"QueueGroups each get all", conformance[S].queueGroupsEachGetAll},
+		{"QueueGroup of another controller", conformance[S].queueGroupOfAnother},
 		{"controllers each get all", conformance[S].controllersEachGetAll},
 		{"without QueueGroup", conformance[S].withoutQueueGroup},
 		{"a panicking mapper", conformance[S].panickingMapper},

@@ -29,6 +29,7 @@ func TestAttemptThatRunsAtArrivalDoesNotCount(t *testing.T) {
 	s.end(t, success)
 	w.waitSaid(first.Sequence, "ack of delivery 1")
 	m.waitAttempts(t, "a", 2)
+	w.caughtUp()
 	w.expectSaid(second.Sequence, "")
 	s.end(t, success)
 	w.waitSaid(second.Sequence, "ack of delivery 1")
@@ -59,6 +60,7 @@ func TestMessageWaitsForAllItsRequests(t *testing.T) {
 	r := w.publish("a+b")[0]
 	m.waitDone(t, "a")
 	m.waitBegun(t, "b")
+	w.caughtUp()
 	w.expectSaid(r.Sequence, "")
 	m.release("b")
 	w.waitSaid(r.Sequence, "ack of delivery 1")

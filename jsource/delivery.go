@@ -99,8 +99,6 @@ func (r *run[K, T, request]) Handle(m *consumer.Message) {
 		case r.out <- req:
 		case <-r.ctx.Done():
 			return
-		case <-r.stopping:
-			return
 		}
 	}
 }

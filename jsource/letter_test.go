@@ -304,10 +304,10 @@ func TestNoReferenceToWhatIsNotKept(t *testing.T) {
 		return nil
 	})
 	expectError(t, m.source.Healthy(), "cannot be a mere reference", "WorkQueue", "message size exceeds maximum")
-	w.expectSaid(seq, "")
 	// Small ones are kept as they are.
 	small := w.publish("b")[0]
 	w.waitSaid(small.Sequence, "term of delivery 1")
+	w.expectSaid(seq, "")
 }
 
 // S8: the letter of an original that is gone from its stream says so.

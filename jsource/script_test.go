@@ -49,13 +49,26 @@ func (s script) end(tb testing.TB, e ending) {
 	}
 }
 
-func (s script) reconcile(ctx context.Context, _ string) (reconciler.Result, error) {
+func (s script) reconcile(ctx context.Context, req string) (reconciler.Result, error) {
+	if req == barrier {
+		return reconciler.Result{}, nil
+	}
 	select {
 	case e := <-s:
 		return e.res, e.err
 	case <-ctx.Done():
 		return reconciler.Result{}, context.Cause(ctx)
 	}
+}
+
+// barrier is a request that always succeeds.
+const barrier = "barrier"
+
+// caughtUp returns when a message that was published now is settled: whatever was to be said because of attempts
+// that had ended before was said earlier. A worker must be free.
+func (w *world) caughtUp() {
+	w.tb.Helper()
+	w.waitSaid(w.publish(barrier)[0].Sequence, "ack of delivery 1")
 }
 
 // returning is a Reconciler whose attempts on a request return its endings, one after the other, and then

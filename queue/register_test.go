@@ -112,3 +112,32 @@ func TestS2_RegisteredBeforeAWorkerSees(t *testing.T) {
 	equal(t, "requests that hold memory", tracker.Records(), 0)
 	equal(t, "requests that the queue knows", q.States(), 0)
 }
+
+// No attempt may see a message that owes only some of its requests yet: it could settle it.
+func TestS2_RegisterIsAllOrNothing(t *testing.T) {
+	tracker, g := newGroup(queue.GroupOptions{})
+	var running sync.WaitGroup
+	stop := make(chan struct{})
+	running.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				attempt(tracker, "r0", queue.Success, nil)
+			}
+		}
+	})
+	var reqs []string
+	for i := range 64 {
+		reqs = append(reqs, fmt.Sprint("r", i))
+	}
+	for range 500 {
+		m := register(g, "m", reqs...)
+		runtime.Gosched()
+		m.expect(t)
+		m.Forget()
+	}
+	close(stop)
+	running.Wait()
+}

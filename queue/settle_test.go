@@ -90,6 +90,28 @@ func TestAbandon_LeavesWhatARunningAttemptMaySettle(t *testing.T) {
 	equal(t, "requests that hold memory", tracker.Records(), 0)
 }
 
+// An attempt that began after the stop settles nothing, so nothing has to wait for it, unless another one
+// that does is running, too.
+func TestAbandon_DoesNotWaitForAttemptsThatBeganAfterTheStop(t *testing.T) {
+	for _, covered := range []bool{false, true} {
+		tracker, g := newGroup(queue.GroupOptions{})
+		m := register(g, "m", "a")
+		var early queue.Attempt[string]
+		if covered {
+			early = tracker.Begin("a")
+		}
+		g.Stop()
+		late := tracker.Begin("a")
+		equal(t, "m is abandoned", g.Abandon(&m.Entry, false), !covered)
+		late.End(queue.Success, nil)
+		m.expect(t)
+		if covered {
+			early.End(queue.Success, nil)
+			m.expect(t, "settled")
+		}
+	}
+}
+
 func TestAttempted_IsClosedByTheFirstAttempt(t *testing.T) {
 	tracker, _ := newGroup(queue.GroupOptions{})
 	select {

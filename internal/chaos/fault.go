@@ -61,6 +61,7 @@ const (
 // Faults that hit servers.
 const (
 	restart            FaultKind = "server restarted"
+	killServer         FaultKind = "server killed" // SIGKILL
 	killStreamLeader   FaultKind = "stream leader stopped"
 	killConsumerLeader FaultKind = "consumer leader stopped"
 	killMetaLeader     FaultKind = "meta leader stopped"

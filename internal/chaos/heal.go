@@ -27,8 +27,8 @@ func (w *world) heal() {
 		r.wire.setLag(0)
 		r.goOn()
 	}
-	if w.server != nil && !w.server.Running() {
-		w.server.Restart()
+	if w.server != nil {
+		w.server.start()
 	}
 	if w.cluster != nil {
 		for i, s := range w.cluster.Servers() {

@@ -10,6 +10,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	chaos.RunReplica()
+	chaos.RunChild()
 	natstest.Main(m, nil)
 }

@@ -21,11 +21,12 @@ type observer struct {
 	rec     *history.Recorder
 
 	mu      sync.Mutex
-	waiting map[string]bool // replies that the replica waits for
+	waiting map[string]bool          // replies that the replica waits for
+	verdict map[string]time.Duration // when verdicts were sent that have not passed, by where they go
 }
 
 func newObserver(replica string, rec *history.Recorder) *observer {
-	return &observer{replica: replica, rec: rec, waiting: map[string]bool{}}
+	return &observer{replica: replica, rec: rec, waiting: map[string]bool{}, verdict: map[string]time.Duration{}}
 }
 
 var (
@@ -42,6 +43,11 @@ func (o *observer) sent(link int, at time.Duration, m message) {
 			return
 		}
 		o.wait(s.Reply)
+		if s.Verdict() {
+			o.mu.Lock()
+			o.verdict[string(m.subject)] = at
+			o.mu.Unlock()
+		}
 		o.rec.Signalled(history.Signal{
 			Replica: o.replica, Link: link, Kind: kindOf(s.Kind), Message: history.ID{Seq: s.StreamSeq, Stored: s.Stored.UnixNano()},
 			Count: s.Deliveries, ConsumerSeq: s.ConsumerSeq, Reply: s.Reply, At: at,
@@ -49,6 +55,29 @@ func (o *observer) sent(link int, at time.Duration, m message) {
 	case bytes.HasPrefix(m.subject, deadPrefix):
 		o.buried(at, m)
 	}
+}
+
+// late is how long after it was sent a verdict that passes is worth a record.
+const late = 50 * time.Millisecond
+
+// passed implements tap.
+func (o *observer) passed(at time.Duration, m message) {
+	if !bytes.HasPrefix(m.subject, ackPrefix) {
+		return
+	}
+	o.mu.Lock()
+	sent, ok := o.verdict[string(m.subject)]
+	delete(o.verdict, string(m.subject))
+	o.mu.Unlock()
+	if !ok || at-sent < late {
+		return
+	}
+	s, err := natstest.ParseSettlement(string(m.subject), "", m.payload)
+	if err != nil || !s.Verdict() {
+		return
+	}
+	l := history.Late{Replica: o.replica, Message: history.ID{Seq: s.StreamSeq, Stored: s.Stored.UnixNano()}, Passed: at}
+	o.rec.Change(func(h *history.History) { h.Lates = append(h.Lates, l) })
 }
 
 func kindOf(k natstest.Kind) history.Kind {
@@ -97,7 +126,7 @@ func (o *observer) wait(reply string) {
 }
 
 // handed implements tap.
-func (o *observer) handed(at time.Duration, m message) {
+func (o *observer) handed(link int, at time.Duration, m message) {
 	if bytes.HasPrefix(m.reply, ackPrefix) {
 		s, err := natstest.ParseSettlement(string(m.reply), "", nil)
 		if err != nil || s.Stream != streamName || s.Durable != durableName {
@@ -121,6 +150,6 @@ func (o *observer) handed(at time.Duration, m message) {
 	}
 	o.mu.Unlock()
 	if waiting {
-		o.rec.Answered(history.Answer{Replica: o.replica, Reply: string(m.subject), Refused: refused, At: at})
+		o.rec.Answered(history.Answer{Replica: o.replica, Link: link, Reply: string(m.subject), Refused: refused, At: at})
 	}
 }

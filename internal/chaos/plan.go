@@ -53,7 +53,10 @@ func (c *Config) deck() []timing {
 		deck = append(deck, timing{kind: kind, min: most / 3, max: most, times: 1})
 	}
 	if c.Kind == Single {
-		deck = append(deck, timing{kind: restart, min: 20 * ms, max: 1500 * ms, times: 2, server: true})
+		deck = append(deck,
+			timing{kind: restart, min: 20 * ms, max: 1500 * ms, times: 1, server: true},
+			timing{kind: killServer, min: 20 * ms, max: 1500 * ms, times: 1, server: true},
+		)
 	} else {
 		deck = append(deck,
 			timing{kind: killStreamLeader, min: 100 * ms, max: 3000 * ms, times: 1, server: true},

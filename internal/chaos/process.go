@@ -47,9 +47,14 @@ type settings struct {
 	Number        uint64
 }
 
-// RunReplica runs this process as a replica and exits, if it was started as one; else it returns at once.
-// Call it first thing in main and TestMain.
-func RunReplica() {
+// RunChild runs this process as what a run has started it for, a replica or a server, and exits; in any other
+// process it returns at once. Call it first thing in main and TestMain.
+func RunChild() {
+	runServer()
+	runReplica()
+}
+
+func runReplica() {
 	text, ok := os.LookupEnv(replicaVariable)
 	if !ok {
 		return
@@ -139,11 +144,23 @@ func (p *process) run() error {
 	if err != nil {
 		return err
 	}
+	go p.watch(src)
 	err = c.Start(ctx)
 	if st := src.Status(0); err == nil || ctx.Err() != nil {
 		log.Info("counted", "status", fmt.Sprintf("%+v", st.Counts), "stats", fmt.Sprintf("%+v", c.Stats()))
 	}
 	return err
+}
+
+// watch reports when the source has forgotten what it held.
+func (p *process) watch(src *jsource.Source[string, item, string]) {
+	var last uint64
+	for range time.Tick(20 * time.Millisecond) {
+		if n := src.Status(0).Counts.Forgotten; n > last {
+			last = n
+			p.report("f %d", now())
+		}
+	}
 }
 
 var errWeather = errors.New("the weather is bad")

@@ -56,7 +56,7 @@ func startReplica(tb testing.TB, name string, s settings, w *wire, rec *history.
 		return nil, err
 	}
 	r := &replica{name: name, wire: w, rec: rec, log: new(tail), started: time.Now(), done: make(chan struct{})}
-	// The argument is for a test binary that forgets RunReplica: it must not run its tests.
+	// The argument is for a test binary that forgets RunChild: it must not run its tests.
 	r.cmd = exec.Command(exe, "-test.run=^$")
 	r.cmd.Env = append(os.Environ(), replicaVariable+"="+string(text))
 	r.cmd.ExtraFiles = []*os.File{pipe}
@@ -139,6 +139,13 @@ func (r *replica) line(line string) error {
 			return err
 		}
 		r.rec.Ended(r.name, n, history.Outcome(text), seen, time.Duration(a))
+	case "f":
+		if _, err := fmt.Sscan(rest, &a); err != nil {
+			return err
+		}
+		r.rec.Change(func(h *history.History) {
+			h.Forgets = append(h.Forgets, history.Forget{Replica: r.name, At: time.Duration(a)})
+		})
 	default:
 		return fmt.Errorf("unknown kind of report")
 	}

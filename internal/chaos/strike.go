@@ -150,7 +150,7 @@ func (w *world) orphan(f Fault) (over func()) {
 
 // wipe hits the stream or its durable.
 func (w *world) wipe(f Fault) bool {
-	if w.server != nil && !w.server.Running() {
+	if w.server != nil && !w.server.running() {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
@@ -183,7 +183,7 @@ func (w *world) wipe(f Fault) bool {
 			h.Remade++
 		}
 		if f.Kind != deleteConsumer {
-			h.Wipes = append(h.Wipes, history.Wipe{What: string(f.Kind), Begin: begin, End: end})
+			h.Wipes = append(h.Wipes, history.Wipe{What: string(f.Kind), Deleted: f.Kind != purge, Begin: begin, End: end})
 		}
 	})
 	return err == nil
@@ -208,9 +208,13 @@ func (w *world) purge(ctx context.Context, how int) error {
 
 // hitServer hits the server, or one of the cluster's.
 func (w *world) hitServer(f Fault) (over func(), hit bool) {
-	if f.Kind == restart {
-		w.server.Stop()
-		return w.server.Restart, true
+	switch f.Kind {
+	case restart:
+		w.server.stop()
+		return w.server.start, true
+	case killServer:
+		w.server.kill()
+		return w.server.start, true
 	}
 	s := w.cluster.Servers()[f.Slot]
 	switch f.Kind {

@@ -23,8 +23,10 @@ type tap interface {
 	// sent is a message of the client, on its connection of that number: called as soon as it has left
 	// the client, however long it is held back afterwards.
 	sent(link int, at time.Duration, m message)
+	// passed is the same message, right before it is let through to the server.
+	passed(at time.Duration, m message)
 	// handed is a message to the client: called right before it is let through.
-	handed(at time.Duration, m message)
+	handed(link int, at time.Duration, m message)
 }
 
 // wire is a TCP proxy between one client and the servers. It differs from a natstest.Proxy in what a
@@ -172,6 +174,15 @@ func (l *link) cut() {
 	})
 }
 
+// tapped returns a function that is to see all the bytes of one direction and calls see for each message.
+func tapped(see func(at time.Duration, m message)) func([]byte) {
+	var p parser
+	return func(b []byte) {
+		at := now()
+		p.feed(b, func(m message) { see(at, m) })
+	}
+}
+
 // pump moves the bytes of one direction. The first side to end ends the link, but not before what it had
 // sent has passed.
 func (w *wire) pump(l *link, d direction) {
@@ -179,19 +190,13 @@ func (w *wire) pump(l *link, d direction) {
 	if d == down {
 		src, dst = l.server, l.client
 	}
-	var p parser
-	look := func(b []byte) {
-		if w.tap == nil {
-			return
-		}
-		at := now()
-		p.feed(b, func(m message) {
-			if d == up {
-				w.tap.sent(l.number, at, m)
-			} else {
-				w.tap.handed(at, m)
-			}
-		})
+	read := func([]byte) {}
+	write := read
+	if w.tap != nil && d == up {
+		read = tapped(func(at time.Duration, m message) { w.tap.sent(l.number, at, m) })
+		write = tapped(w.tap.passed)
+	} else if w.tap != nil {
+		write = tapped(func(at time.Duration, m message) { w.tap.handed(l.number, at, m) })
 	}
 	q := newBytesQueue()
 	var reader sync.WaitGroup
@@ -200,9 +205,7 @@ func (w *wire) pump(l *link, d direction) {
 		buf := make([]byte, 32<<10)
 		for {
 			n, err := src.Read(buf)
-			if n > 0 && d == up {
-				look(buf[:n])
-			}
+			read(buf[:n])
 			q.put(buf[:n])
 			if err != nil {
 				return
@@ -215,9 +218,7 @@ func (w *wire) pump(l *link, d direction) {
 			time.Sleep(lag)
 		}
 		b = q.take(b)
-		if d == down {
-			look(b)
-		}
+		write(b)
 		if _, err := dst.Write(b); err != nil {
 			break
 		}

@@ -30,7 +30,7 @@ type world struct {
 	rec     *history.Recorder
 	table   *table
 	path    string // of the table
-	server  *natstest.Server
+	server  *serverProcess
 	cluster *natstest.Cluster
 	js      jetstream.JetStream // the parent's own, past all wires
 	load    *load
@@ -65,10 +65,13 @@ func build(tb testing.TB, cfg Config) *world {
 		tb.Fatalf("table: %v", err)
 	}
 	tb.Cleanup(w.table.close)
-	// A run that keeps the disk busy measures the disk.
 	if cfg.Kind == Single {
-		w.server = natstest.Start(tb)
-		w.js = w.server.JetStream()
+		w.server = startServer(tb)
+		js, err := jetstream.New(natstest.Connect(tb, "nats://"+w.server.addr()))
+		if err != nil {
+			tb.Fatalf("jetstream: %v", err)
+		}
+		w.js = js
 	} else {
 		w.cluster = natstest.StartCluster(tb, 3)
 		w.js = w.cluster.JetStream()
@@ -94,7 +97,7 @@ func build(tb testing.TB, cfg Config) *world {
 // target says where a wire's next connection goes: to any server that runs.
 func (w *world) target(seed uint64) func() string {
 	if w.server != nil {
-		return w.server.Addr
+		return w.server.addr
 	}
 	random := rand.New(rand.NewPCG(seed, 0x77697265))
 	lock := make(chan struct{}, 1) // a mutex that go vet lets us capture

@@ -11,7 +11,7 @@ const S4 Rule = "S4"
 func (r *Report) absorbed(v *view) {
 	for i := 1; i < len(v.mappings); i++ {
 		before, again := v.mappings[i-1], v.mappings[i]
-		if before.Failed || r.index.HoldLimit {
+		if before.Failed || r.index.HoldLimit || r.index.forgot(v.replica, before.End, again.Begin) {
 			continue
 		}
 		switch {
@@ -27,6 +27,18 @@ func (r *Report) absorbed(v *view) {
 			r.add(S4, v.message, v.replica, "mapped it at %v and again at %v, though it held it all the time", before.End, again.Begin)
 		}
 	}
+}
+
+// forgot reports whether the replica forgot everything it held between the two times. A replica that hears late
+// of a stream that was made anew may have been handed messages of that already: it forgets them too, since it
+// cannot tell them from those of the old one, and works on them again.
+func (x *index) forgot(replica string, from, to time.Duration) bool {
+	for _, f := range x.Forgets {
+		if f.Replica == replica && f.At >= from && f.At <= to+x.Slack {
+			return true
+		}
+	}
+	return false
 }
 
 func (v *view) signalled(kind Kind, from, to time.Duration) bool {

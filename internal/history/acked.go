@@ -82,8 +82,10 @@ func (x *index) superseded(v *view, req string, by time.Duration) bool {
 		if m == v.message || newer == nil {
 			continue
 		}
-		if at, ok := newer.registered(by); ok && at > from && !newer.judgedBetween(0, by-x.Slack) {
-			return true
+		for _, again := range newer.mappings {
+			if !again.Failed && again.End > from && again.End <= by && !newer.judgedBetween(again.End, by-x.Slack) {
+				return true
+			}
 		}
 	}
 	return false

@@ -51,6 +51,7 @@ func Check(h *History) *Report {
 			r.judged(v)
 			r.beaten(v)
 			r.leased(v)
+			r.outlived(v)
 			if !ambiguous[m.call] {
 				r.absorbed(v)
 			}

@@ -81,6 +81,16 @@ func TestCleanHistories(t *testing.T) {
 			s.answer("r", reply)
 			s.signalOn(2, "r", ack, 1, reply) // was under way
 		},
+		"a confirmation was lost with the connection": func(s *story) {
+			s.publish(1, "a")
+			s.deliver("r", 1)
+			s.mapped("r", 1)
+			s.attempt("r", "a")
+			reply := s.signal("r", ack, 1)
+			s.answer("r", reply)
+			s.wait(time.Second)
+			s.signalOn(2, "r", ack, 1, reply)
+		},
 		"a copy of what is decided gets the verdict again": func(s *story) {
 			s.publish(1, "a")
 			s.reconcile("r", 1, "a")
@@ -159,6 +169,69 @@ func TestCleanHistories(t *testing.T) {
 			s.rec.Change(func(h *history.History) { h.Remade = 1 })
 			s.wait(time.Second)
 			s.reconcile("r", 1, "a")
+		},
+		"mapped again after it was forgotten": func(s *story) {
+			s.publish(1, "a")
+			s.deliver("r", 1)
+			s.mapped("r", 1)
+			s.rec.Change(func(h *history.History) { h.Forgets = append(h.Forgets, history.Forget{Replica: "r", At: s.tick()}) })
+			s.reconcile("r", 1, "a")
+		},
+		"superseded": func(s *story) {
+			s.rec.Change(func(h *history.History) { h.Supersede = true })
+			s.publish(1, "a")
+			s.publish(2, "a")
+			s.deliver("r", 1)
+			s.mapped("r", 1)
+			s.deliver("r", 2)
+			s.mapped("r", 2)
+			s.signal("r", ack, 1)
+			s.attempt("r", "a")
+			s.signal("r", ack, 2)
+		},
+		"paused past the lease, and given back before": func(s *story) {
+			s.publish(1, "a")
+			s.deliver("r", 1)
+			begin := s.tick()
+			s.wait(time.Second)
+			s.rec.Change(func(h *history.History) {
+				h.Pauses = append(h.Pauses, history.Pause{Replica: "r", Begin: begin, End: s.tick()})
+			})
+			s.signal("r", nak, 1) // was on its way
+			s.reconcile("q", 1, "a")
+		},
+		"garbage": func(s *story) {
+			s.rec.Published(history.Publish{Call: 1, Change: 1, Garbage: true, Begin: s.tick(), End: s.tick(), Confirmed: true, Seq: 1})
+			s.store(1)
+			s.deliver("r", 1)
+			s.signal("r", nak, 1)
+			s.deliver("r", 1)
+			s.answer("r", s.letter("r", 1, ""))
+			s.signal("r", term, 1)
+		},
+		"settled by a stale verdict": func(s *story) {
+			s.publishWiped(1, "a")
+			s.deliver("r", 1)
+			s.mapped("r", 1)
+			s.attempt("r", "a")
+			s.signal("r", ack, 1) // held back
+			s.rec.Change(func(h *history.History) {
+				h.Wipes = append(h.Wipes, history.Wipe{What: "stream deleted", Deleted: true, Begin: s.tick(), End: s.tick()})
+			})
+			s.rec.Published(history.Publish{
+				Call: 7, Change: 7, Key: "k", Owes: []string{"a"}, Begin: s.tick(), End: s.tick(), Confirmed: true, Seq: 1,
+			})
+			again := history.ID{Seq: 1, Stored: 7000}
+			s.final.Stored = append(s.final.Stored, history.Stored{Message: again, Call: 7})
+			s.rec.Delivered(history.Delivery{Replica: "q", Message: again, Count: 1, ConsumerSeq: 1, Call: 7, At: s.tick()})
+			s.rec.Change(func(h *history.History) {
+				h.Lates = append(h.Lates, history.Late{Replica: "r", Message: id(1), Passed: s.tick()})
+			})
+		},
+		"waited for": func(s *story) {
+			s.publish(1, "a")
+			s.reconcile("r", 1, "a")
+			s.waitedFor(1)
 		},
 		"a dead letter": func(s *story) {
 			s.publish(1, "a", "b")
@@ -475,6 +548,59 @@ func TestPlantedViolations(t *testing.T) {
 			})
 			s.store(2)
 			s.reconcile("r", 2, "a")
+		}},
+		{"superseded by a message that came before", history.S1, func(s *story) {
+			s.rec.Change(func(h *history.History) { h.Supersede = true })
+			s.publish(1, "a")
+			s.publish(2, "a")
+			s.deliver("r", 1)
+			s.mapped("r", 1)
+			s.deliver("r", 2)
+			s.mapped("r", 2)
+			s.signal("r", ack, 2)
+			s.attempt("r", "a")
+			s.signal("r", ack, 1)
+		}},
+		{"garbage acked", history.S7, func(s *story) {
+			s.rec.Published(history.Publish{Call: 1, Change: 1, Garbage: true, Begin: s.tick(), End: s.tick(), Confirmed: true, Seq: 1})
+			s.store(1)
+			s.deliver("r", 1)
+			s.signal("r", ack, 1)
+		}},
+		{"paused past the lease, and then given back", history.L5, func(s *story) {
+			s.publish(1, "a")
+			s.deliver("r", 1)
+			begin := s.tick()
+			s.wait(time.Second)
+			s.rec.Change(func(h *history.History) {
+				h.Pauses = append(h.Pauses, history.Pause{Replica: "r", Begin: begin, End: s.tick()})
+			})
+			s.wait(ackWait + 10*slack)
+			s.signal("r", nak, 1)
+			s.reconcile("q", 1, "a")
+		}},
+		{"waited for in vain", history.S10, func(s *story) {
+			s.publish(1, "a")
+			s.waitedFor(1)
+			s.reconcile("r", 1, "a")
+		}},
+		{"settled on a stream that is gone, after one of the next", history.L4, func(s *story) {
+			s.publishWiped(1, "a")
+			s.deliver("r", 1)
+			s.mapped("r", 1)
+			s.attempt("r", "a")
+			s.wipe("stream deleted")
+			again := history.ID{Seq: 1, Stored: 7000}
+			s.rec.Published(history.Publish{
+				Call: 7, Change: 7, Key: "k", Owes: []string{"a"}, Begin: s.tick(), End: s.tick(), Confirmed: true, Seq: 1,
+			})
+			s.final.Stored = append(s.final.Stored, history.Stored{Message: again, Call: 7})
+			s.rec.Delivered(history.Delivery{Replica: "r", Message: again, Count: 1, ConsumerSeq: 1, Call: 7, At: s.tick()})
+			s.mapped("r", 7)
+			s.attempt("r", "a")
+			s.rec.Signalled(history.Signal{Replica: "r", Link: 1, Kind: ack, Message: again, Count: 1, ConsumerSeq: 1, Reply: "x", At: s.tick()})
+			s.wait(time.Second)
+			s.signal("r", ack, 1)
 		}},
 		{"two attempts on one request at once", history.Engine, func(s *story) {
 			s.publish(1, "a")

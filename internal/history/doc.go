@@ -25,6 +25,7 @@
 //   - S8: no term before its dead letter was confirmed.
 //   - S10: whoever waits for an event is told that it is reconciled only once it is.
 //   - L1: no heartbeat after the verdict.
+//   - L4: no verdict on a message of a stream that is gone, by a replica that has seen the next.
 //   - L5: no nak after the verdict, nor after the lease has lapsed.
 //   - T2: every event that was published and confirmed is in the stream at the end, has a verdict, and each
 //     request it owes was reconciled by an attempt that began after the publish did and saw the change;

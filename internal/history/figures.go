@@ -27,6 +27,7 @@ type Figures struct {
 	Letters     int // dead letters confirmed
 	Dead        int // messages that ended as dead letters
 	Lost        int
+	Misdirected int           // events that a verdict meant for an earlier stream of the same name may have settled
 	Waits       int           // calls that waited for an event and were told that it is reconciled
 	Differing   int           // messages on which one replica gave two verdicts that differ
 	Slowest     time.Duration // the longest from the begin of a publish to the first ack
@@ -136,6 +137,7 @@ func (f *Figures) Add(o Figures) {
 	f.Letters += o.Letters
 	f.Dead += o.Dead
 	f.Lost += o.Lost
+	f.Misdirected += o.Misdirected
 	f.Differing += o.Differing
 	f.Waits += o.Waits
 	f.Slowest = max(f.Slowest, o.Slowest)
@@ -158,5 +160,6 @@ func (f *Figures) Print(w io.Writer) {
 	row("slowest event", "%v from publish to ack", f.Slowest.Round(time.Millisecond))
 	row("waited for", "%d events, with success", f.Waits)
 	row("lost", "%d", f.Lost)
+	row("hit by a stale verdict", "%d (meant for an earlier stream of the same name)", f.Misdirected)
 	row("second verdicts that differ", "%d", f.Differing)
 }

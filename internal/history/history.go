@@ -23,12 +23,14 @@ type History struct {
 	Deliveries []Delivery
 	Signals    []Signal
 	Answers    []Answer
+	Lates      []Late
 	Letters    []Letter
 	Mappings   []Mapping
 	Attempts   []Attempt
 	Wipes      []Wipe
 	Floors     []Floor
 	Pauses     []Pause
+	Forgets    []Forget
 	Waits      []Wait
 	Remade     int // how often the durable was deleted, alone or with its stream
 	Final      Final
@@ -99,9 +101,17 @@ type Signal struct {
 // Verdict reports whether the signal is final.
 func (s *Signal) Verdict() bool { return s.Kind == Ack || s.Kind == Term }
 
+// Late is a verdict that was held back on its way to the server, and let through at last.
+type Late struct {
+	Replica string
+	Message ID
+	Passed  time.Duration
+}
+
 // Answer is the server's answer to a signal or to a dead letter, on the wire to the replica.
 type Answer struct {
 	Replica string
+	Link    int // the connection it came on
 	Reply   string
 	Refused bool // there was nobody to answer, or the answer is an error
 	At      time.Duration
@@ -149,6 +159,7 @@ type Attempt struct {
 // Wipe is a time in which the stream was purged, or deleted: what was stored before its End may be gone.
 type Wipe struct {
 	What       string
+	Deleted    bool
 	Begin, End time.Duration
 }
 
@@ -164,6 +175,12 @@ type Floor struct {
 type Pause struct {
 	Replica    string
 	Begin, End time.Duration
+}
+
+// Forget says that a replica has forgotten what it held, a moment before: the stream was made anew.
+type Forget struct {
+	Replica string
+	At      time.Duration
 }
 
 // Wait is one call that waited until an event was reconciled.

@@ -14,6 +14,8 @@ type index struct {
 	messages map[ID]*message
 	order    []*message
 	byChange map[uint64][]*message
+	bySeq    map[uint64][]*message
+	lates    map[ID][]*Late
 	// byRequest has the messages that owe a request; only if some are superseded.
 	byRequest map[string][]*message
 	attempts  map[string]map[string][]*Attempt // by request, then by replica; by Begin
@@ -54,6 +56,8 @@ func newIndex(h *History) *index {
 		changes:  map[uint64]time.Duration{},
 		messages: map[ID]*message{},
 		byChange: map[uint64][]*message{},
+		bySeq:    map[uint64][]*message{},
+		lates:    map[ID][]*Late{},
 
 		byRequest: map[string][]*message{},
 		attempts:  map[string]map[string][]*Attempt{},
@@ -70,6 +74,10 @@ func newIndex(h *History) *index {
 	for i := range h.Answers {
 		a := &h.Answers[i]
 		x.answers[a.Reply] = append(x.answers[a.Reply], a)
+	}
+	for i := range h.Lates {
+		l := &h.Lates[i]
+		x.lates[l.Message] = append(x.lates[l.Message], l)
 	}
 	x.indexMessages()
 	x.indexAttempts()
@@ -91,6 +99,7 @@ func (x *index) indexMessages() {
 	for _, m := range x.order {
 		m.publish = x.calls[m.call]
 		byCall[m.call] = append(byCall[m.call], m)
+		x.bySeq[m.id.Seq] = append(x.bySeq[m.id.Seq], m)
 		if m.publish != nil {
 			x.byChange[m.publish.Change] = append(x.byChange[m.publish.Change], m)
 			for _, req := range m.publish.Owes {

@@ -32,9 +32,12 @@ func (r *Report) judged(v *view) {
 			}
 			continue
 		}
-		if at := r.index.confirmed(s.Reply); at != 0 && s.At > r.index.received(v.replica, at)+r.index.Slack {
-			r.add(S3, v.message, v.replica, "repeated its verdict at %v, though it was confirmed at %v", s.At, at)
-			return
+		for _, a := range r.index.answers[s.Reply] {
+			// What came on a connection that was cut since may not have arrived.
+			if !a.Refused && a.Link == s.Link && s.At > r.index.received(v.replica, a.At)+r.index.Slack {
+				r.add(S3, v.message, v.replica, "repeated its verdict at %v, though it was confirmed at %v", s.At, a.At)
+				return
+			}
 		}
 	}
 }

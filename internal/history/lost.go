@@ -1,5 +1,7 @@
 package history
 
+import "time"
+
 // T2 is about events that were lost.
 const T2 Rule = "T2"
 
@@ -64,11 +66,58 @@ func (r *Report) skipped(p *Publish) {
 				return
 			}
 		}
+		if x.misdirected(p) {
+			r.Figures.Misdirected++
+			return
+		}
 		r.Figures.Lost++
 		r.add(T2, nil, "", "change %d of %q was confirmed as message %d (call %d, %v to %v); at %v the durable's floor was %d, and nobody had given a verdict on it",
 			p.Change, p.Key, p.Seq, p.Call, p.Begin, p.End, f.At, f.Seq)
 		return
 	}
+}
+
+// misdirected reports whether a verdict that was meant for the message of the same sequence in an earlier
+// stream of the same name may have settled the event: it reached the server after that stream was deleted. The
+// server looks at the sequence only, so what is under way when a stream is made anew hits whatever it finds,
+// and whoever sent it cannot help it. (Who sends such a verdict and ought to know better violates L4.)
+func (x *index) misdirected(p *Publish) bool {
+	if !p.Confirmed {
+		return false
+	}
+	from, deleted := time.Duration(0), false
+	for _, w := range x.Wipes {
+		if w.Deleted && w.Begin <= p.End {
+			from, deleted = max(from, w.Begin), true
+		}
+	}
+	if !deleted {
+		return false
+	}
+	for _, m := range x.bySeq[p.Seq] {
+		if m.publish == nil || m.publish.Change == p.Change || m.publish.Begin > p.Begin {
+			continue
+		}
+		for _, v := range m.order {
+			for _, s := range v.signals {
+				if s.Verdict() && x.passed(s) >= from {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// passed is when the verdict was let through to the server, at the latest.
+func (x *index) passed(s *Signal) time.Duration {
+	at := s.At + x.Slack
+	for _, l := range x.lates[s.Message] {
+		if l.Replica == s.Replica {
+			at = max(at, l.Passed)
+		}
+	}
+	return at
 }
 
 // decided reports whether any replica has given a verdict on the message.
@@ -99,6 +148,10 @@ func (r *Report) unreconciled(m *message) {
 		}
 	}
 	if !acked && !termed {
+		if r.index.misdirected(m.publish) {
+			r.Figures.Misdirected++
+			return
+		}
 		if !r.index.Final.TimedOut || r.index.Final.NumPending+uint64(r.index.Final.NumAckPending) == 0 {
 			r.Figures.Lost++
 			r.add(T2, m, "", "it is in the stream, nobody has given a verdict on it, and the durable is done with it")

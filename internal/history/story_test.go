@@ -100,7 +100,7 @@ func (s *story) signalOn(link int, replica string, kind history.Kind, n int, rep
 }
 
 func (s *story) answer(replica, reply string) {
-	s.rec.Answered(history.Answer{Replica: replica, Reply: reply, At: s.tick()})
+	s.rec.Answered(history.Answer{Replica: replica, Link: 1, Reply: reply, At: s.tick()})
 }
 
 func (s *story) refuse(replica, reply string) {
@@ -112,6 +112,12 @@ func (s *story) letter(replica string, n int, req string) string {
 	to := fmt.Sprintf("reply-%d", s.replies)
 	s.rec.Buried(history.Letter{Replica: replica, Message: id(n), Request: req, Reply: to, At: s.tick()})
 	return to
+}
+
+func (s *story) waitedFor(n int) {
+	s.rec.Change(func(h *history.History) {
+		h.Waits = append(h.Waits, history.Wait{Call: uint64(n), Begin: s.tick(), End: s.tick(), Done: true})
+	})
 }
 
 func (s *story) wipe(what string) {

@@ -69,6 +69,9 @@ func (r *Report) Message(w io.Writer, id ID) {
 			}
 		}
 	}
+	for _, l := range r.index.lates[id] {
+		add(l.Passed, "%s ▶ … a verdict that was held back is let through", l.Replica)
+	}
 	for _, p := range r.index.Pauses {
 		if m.views[p.Replica] != nil {
 			add(p.Begin, "%s   is paused, until %v", p.Replica, p.End)

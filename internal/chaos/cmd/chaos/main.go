@@ -19,7 +19,7 @@ import (
 )
 
 func main() {
-	chaos.RunReplica()
+	chaos.RunChild()
 	os.Exit(run())
 }
 
