@@ -168,10 +168,10 @@ func (c *Consumer) lookUp(ctx context.Context, reason string, arrives *uint64) e
 	}
 	c.mu.Lock()
 	c.cleared(info, doubts)
-	// Messages wait, nobody is busy with as many as are allowed, and our pull got none of them since the
-	// last look.
+	// Messages wait, nobody is busy with as many as are allowed, and our pull, of which the server says that
+	// it is alive, got none of them since the last look.
 	stuck := reason == "" && info.NumPending > 0 && info.NumAckPending < info.Config.MaxAckPending &&
-		!info.Paused && c.pull.asked > 0 && c.pull.arrives == *arrives
+		!info.Paused && c.pull.asked > 0 && c.pull.arrives == *arrives && c.now()-c.pull.heard < 2*c.bounds.pulse
 	*arrives = c.pull.arrives
 	if stuck {
 		c.pull.stuck++
@@ -229,14 +229,39 @@ func (c *Consumer) adopt(ctx context.Context, info *jetstream.ConsumerInfo, doub
 	c.mu.Lock()
 	c.suspect, c.pull.paused = true, true
 	c.mu.Unlock()
-	stream, err := c.js.Stream(ctx, c.stream)
+	stream, err := c.lookUpStream(ctx)
 	if err != nil {
-		return fmt.Errorf("looking up stream %q: %w", c.stream, err)
+		return err
 	}
 	if info, err = c.checkDurable(ctx, info); err != nil {
 		return err
 	}
 	return c.goOn(stream.CachedInfo(), info, doubts, "the durable was made anew by somebody else")
+}
+
+// lookUpStream returns the stream that is consumed, or if that is gone what there is now in its place, found
+// and checked as at the start. It is made anew if it is the one that this module would make; in place of
+// somebody else's none is made, which would only be in the way when that comes back.
+func (c *Consumer) lookUpStream(ctx context.Context) (jetstream.Stream, error) {
+	stream, err := c.js.Stream(ctx, c.stream)
+	switch {
+	case err == nil && c.sameStream(stream.CachedInfo()):
+		return stream, nil
+	case err != nil && !errors.Is(err, jetstream.ErrStreamNotFound):
+		return nil, fmt.Errorf("looking up stream %q: %w", c.stream, err)
+	}
+	want := c.wantedStream()
+	if want.Make.Name == c.stream {
+		return ProvisionStream(ctx, c.js, want)
+	}
+	name, err := holder(ctx, c.js, want)
+	if err == nil && name == "" {
+		err = fmt.Errorf("stream %q is gone, which somebody else had made: create it", c.stream)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return existingStream(ctx, c.js, name, want)
 }
 
 // remake makes the durable anew after it was found to be gone, and the stream as well if that is gone.
@@ -245,17 +270,14 @@ func (c *Consumer) remake(ctx context.Context, doubts uint64) error {
 		return fmt.Errorf("durable %q of stream %q is gone, and Bind forbids to make it anew: "+
 			"create it", c.cfg.Durable, c.stream)
 	}
-	stream, err := c.js.Stream(ctx, c.stream)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		stream, err = c.provisionStream(ctx)
-	}
+	stream, err := c.lookUpStream(ctx)
 	if err != nil {
-		return fmt.Errorf("looking up stream %q: %w", c.stream, err)
+		return err
 	}
 	sinfo := stream.CachedInfo()
 	start := uint64(1)
 	c.mu.Lock()
-	if c.sameStream(sinfo) {
+	if c.sameStream(sinfo) { // if not, the position starts over
 		start = c.floor + 1
 		for seq := range c.messages {
 			start = min(start, seq)
@@ -283,7 +305,7 @@ func (c *Consumer) remake(ctx context.Context, doubts uint64) error {
 	return c.goOn(sinfo, cons.CachedInfo(), doubts, how)
 }
 
-// sameStream reports whether a stream is the incarnation that is consumed. The caller holds mu.
+// sameStream reports whether a stream is the incarnation that is consumed.
 func (c *Consumer) sameStream(info *jetstream.StreamInfo) bool {
 	return info.Config.Name == c.stream && info.Created.Equal(c.streamCreated)
 }

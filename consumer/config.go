@@ -73,6 +73,13 @@ func (c *Config) complete() error {
 	if len(c.Subjects) == 0 {
 		bad("no subjects to consume")
 	}
+	for i, a := range c.Subjects {
+		for _, b := range c.Subjects[:i] {
+			if overlap(a, b) {
+				bad("subjects %q and %q overlap", b, a)
+			}
+		}
+	}
 	if err := CheckName(c.Durable); err != nil {
 		bad("durable name %w", err)
 	}

@@ -8,11 +8,11 @@ import (
 
 // Hurry shortens, before Start, the times that do not follow from AckWait.
 func Hurry(c *Consumer) {
-	c.bounds.poll = 200 * time.Millisecond
+	c.bounds.poll = 300 * time.Millisecond
 	c.bounds.first, c.bounds.most = 10*time.Millisecond, 100*time.Millisecond
 	c.bounds.resendFirst, c.bounds.resendMost = 50*time.Millisecond, 100*time.Millisecond
 	c.bounds.nak = 200 * time.Millisecond
-	c.bounds.expires, c.bounds.pulse = 3*time.Second, 200*time.Millisecond
+	c.bounds.expires, c.bounds.pulse = 3*time.Second, 100*time.Millisecond
 }
 
 // SetConfirmBound sets, before Start, how long a verdict is repeated.
@@ -49,3 +49,17 @@ func Deliver(c *Consumer, reply, data string) {
 	c.mu.Unlock()
 	c.received(&nats.Msg{Subject: "orders.created.0", Reply: reply, Data: []byte(data)}, epoch)
 }
+
+// Swallow loses, from Start on, what lose says is to be lost on its way to the server.
+func Swallow(c *Consumer, lose func(subject, reply string) bool) {
+	publish := c.publish
+	c.publish = func(subject, reply string, data []byte) error {
+		if lose(subject, reply) {
+			return nil
+		}
+		return publish(subject, reply, data)
+	}
+}
+
+// SetLookUp sets, before Start, how long a look-up may take.
+func SetLookUp(c *Consumer, d time.Duration) { c.bounds.lookUp = d }

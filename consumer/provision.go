@@ -16,7 +16,7 @@ func (c *Consumer) provision(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.StartTimeout)
 	defer cancel()
 	return Retry(ctx, func(ctx context.Context) error {
-		stream, err := c.provisionStream(ctx)
+		stream, err := ProvisionStream(ctx, c.js, c.wantedStream())
 		if err != nil {
 			return err
 		}

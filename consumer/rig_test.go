@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -59,18 +60,33 @@ func (r *rig) check(what string, err error) {
 
 func (r *rig) ctx() context.Context { return deadline(r.t) }
 
-// publish stores events first, first+1, … last, each with its number as payload.
+// publish stores events first, first+1, … last, each with its number as payload. A server that is busy with
+// a stream's deletion may lose one: it is asked again.
 func (r *rig) publish(first, last int) {
 	r.t.Helper()
 	for i := first; i <= last; i++ {
-		_, err := r.js.Publish(r.ctx(), fmt.Sprintf("orders.created.%d", i), fmt.Append(nil, i))
-		r.check("publish", err)
+		natstest.Eventually(r.t, fmt.Sprintf("event %d is stored", i), natstest.Patience, func() error {
+			ctx, cancel := context.WithTimeout(r.ctx(), 2*time.Second)
+			defer cancel()
+			_, err := r.js.Publish(ctx, fmt.Sprintf("orders.created.%d", i), fmt.Append(nil, i), jetstream.WithMsgID(strconv.Itoa(i)))
+			return err
+		})
 	}
 }
 
 func (r *rig) info() *jetstream.ConsumerInfo {
 	r.t.Helper()
 	return natstest.ConsumerInfo(r.t, r.js, stream, durable)
+}
+
+func (r *rig) deleteDurable() {
+	r.t.Helper()
+	r.check("delete consumer", r.js.DeleteConsumer(r.ctx(), stream, durable))
+}
+
+func (r *rig) deleteStream() {
+	r.t.Helper()
+	r.check("delete stream", r.js.DeleteStream(r.ctx(), stream))
 }
 
 func (r *rig) settled() {
@@ -119,6 +135,9 @@ func before(f func(*consumer.Consumer)) func(*setup) {
 func work(f func(*consumer.Message)) func(*setup) {
 	return func(s *setup) { s.desk.work = f }
 }
+
+// ack is the Handler that has nothing to do.
+var ack = work(func(m *consumer.Message) { m.Ack() })
 
 var (
 	hurry = before(consumer.Hurry)
@@ -213,6 +232,14 @@ func (p *replica) beats(n int) {
 	})
 }
 
+// wasRecovered waits until the Handler was told so n times.
+func (p *replica) wasRecovered(n int) {
+	p.t.Helper()
+	natstest.Until(p.t, fmt.Sprintf("recovered %d times", n), natstest.Patience, func() bool {
+		return len(p.recoveries()) >= n
+	})
+}
+
 // unhealthy and healthy wait for what the consumer says of itself.
 func (p *replica) unhealthy() (err error) {
 	p.t.Helper()
@@ -223,6 +250,25 @@ func (p *replica) unhealthy() (err error) {
 func (p *replica) healthy() {
 	p.t.Helper()
 	natstest.Eventually(p.t, "healthy", natstest.Patience, p.c.Healthy)
+}
+
+// status has a status arrive in answer to the last pull, which it returns.
+func (p *replica) status(code int, desc string, extra nats.Header) natstest.Pull {
+	p.t.Helper()
+	pull := p.pulls.Last(p.t)
+	p.check("flush", p.conn.FlushTimeout(natstest.Patience)) // so the server knows of the interest
+	natstest.InjectStatus(p.t, p.srv.Conn(), pull.Reply, code, desc, extra)
+	return pull
+}
+
+// lost deletes the durable while nobody is connected to be told. A durable made again in the very moment it is
+// deleted may inherit its state from the files of the old one: this one does not.
+func (p *replica) lost() {
+	p.t.Helper()
+	end := p.outage()
+	p.unhealthy()
+	p.deleteDurable()
+	end()
 }
 
 // outage cuts the connection and lets no new one through until the end is called.
@@ -252,7 +298,8 @@ func (p *replica) only(seq uint64, kind natstest.Kind, least, greatest int) {
 
 // desk is a Handler that keeps what it is handed.
 type desk struct {
-	work func(*consumer.Message) // called by Handle, if set
+	work  func(*consumer.Message) // called by Handle, if set
+	again func()                  // called by Recovered, if set
 
 	mu        sync.Mutex
 	handed    []*consumer.Message
@@ -279,6 +326,9 @@ func (d *desk) Ended(m *consumer.Message, how consumer.Ending) {
 }
 
 func (d *desk) Recovered(reason string) {
+	if d.again != nil {
+		d.again()
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.recovered = append(d.recovered, reason)
@@ -311,7 +361,7 @@ func (d *desk) endings(m *consumer.Message) []consumer.Ending {
 	return slices.Clone(d.ends[m])
 }
 
-// handed waits until n messages were handed to the Handler and returns them.
+// got waits until n messages were handed to the Handler and returns them.
 func (p *replica) got(n int) []*consumer.Message {
 	p.t.Helper()
 	natstest.Eventually(p.t, fmt.Sprintf("%d messages handed out", n), natstest.Patience, func() error {

@@ -56,9 +56,9 @@ func Escape(s, also string) string {
 	return b.String()
 }
 
-// provisionStream finds the stream to consume or makes it.
-func (c *Consumer) provisionStream(ctx context.Context) (jetstream.Stream, error) {
-	return ProvisionStream(ctx, c.js, TopicStream(c.cfg.Stream, c.cfg.Root, c.cfg.Covers, c.cfg.Bind))
+// wantedStream is the stream to consume.
+func (c *Consumer) wantedStream() StreamWant {
+	return TopicStream(c.cfg.Stream, c.cfg.Root, c.cfg.Covers, c.cfg.Bind)
 }
 
 // TopicStream is the stream wanted for a subject tree of which covers are to be held: cfg, with its Name and
@@ -226,5 +226,22 @@ func matches(pattern, subject string) bool {
 			return true
 		}
 		pattern, subject = pattern2, subject2
+	}
+}
+
+// overlap reports whether there is a subject that both patterns match.
+func overlap(a, b string) bool {
+	for {
+		s, a2, amore := strings.Cut(a, ".")
+		t, b2, bmore := strings.Cut(b, ".")
+		switch {
+		case s == ">" || t == ">":
+			return true
+		case s != "*" && t != "*" && s != t:
+			return false
+		case !amore || !bmore:
+			return amore == bmore
+		}
+		a, b = a2, b2
 	}
 }

@@ -112,8 +112,8 @@ func TestStrangersDurableIsRefused(t *testing.T) {
 		`"keeper"`, `"stranger"`, "choose another name")
 
 	below := nats.NewTopic[string, widget]("shop.widgets.parts") // in the same stream
-	err = w.refused(watchingOnly(reconciler.Source[string](jsource.Subject(w.srv.Conn(), below).Durable("shared"))))
-	expectError(t, err, `topic "shop.widgets.parts.>"`, `durable "shared"`)
+	src := jsource.Subject(w.srv.Conn(), below).Durable("shared")
+	expectError(t, w.refused(watchingOnly(reconciler.Source[string](src))), `topic "shop.widgets.parts.>"`, `durable "shared"`)
 }
 
 // Case 8, Bind: a durable is used as it is, with heartbeats that fit its BackOff.

@@ -113,11 +113,7 @@ func Example_targets() {
 	defer gone()
 	ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
 	defer stop()
-	var c client.Reader = stages{ // mgr.GetClient()
-		{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "eu"}, Selector: map[string]string{"region": "eu"}},
-		{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "us"}, Selector: map[string]string{"region": "us"}},
-		{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "asia"}, Selector: map[string]string{"region": "asia"}},
-	}
+	var c client.Reader = stages{} // mgr.GetClient()
 
 	// Declared once beside the store in the real code.
 	targetEvents := nats.NewTopic[targetKey, targetRow]("kargo.targets")
@@ -169,7 +165,8 @@ func Example_targets() {
 		log.Fatal(err)
 	}
 	key := targetKey{Project: "demo", Name: "cluster-1"}
-	eu, us := targetRow{Labels: map[string]string{"region": "eu"}}, targetRow{Labels: map[string]string{"region": "us"}}
+	eu := targetRow{Labels: map[string]string{"region": "eu"}}
+	us := targetRow{Labels: map[string]string{"region": "us"}}
 	busy := eu
 	busy.Status = "busy"
 	for _, err := range []error{
@@ -230,21 +227,22 @@ func AnySelectorMatches(selectors []map[string]string, labels map[string]string)
 	return false
 }
 
-// stages stands in for a client of a cluster that has these stages.
-type stages []Stage
+// stages stands in for a client of a cluster that has three of them, one for each region.
+type stages struct{}
 
-func (s stages) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+func (stages) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
 	return fmt.Errorf("not needed")
 }
 
-func (s stages) List(_ context.Context, l client.ObjectList, opts ...client.ListOption) error {
+func (stages) List(_ context.Context, l client.ObjectList, opts ...client.ListOption) error {
 	var o client.ListOptions
 	o.ApplyOptions(opts)
-	for _, stage := range s {
-		if stage.Namespace == o.Namespace {
-			items := &l.(*StageList).Items
-			*items = append(*items, stage)
-		}
+	items := &l.(*StageList).Items
+	for _, region := range []string{"eu", "us", "asia"} {
+		*items = append(*items, Stage{
+			ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: region},
+			Selector:   map[string]string{"region": region},
+		})
 	}
 	return nil
 }

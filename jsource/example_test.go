@@ -75,9 +75,11 @@ func ExampleTryMapped() {
 		}
 		return []string{"north"}, nil
 	}
-	source := jsource.TryMapped(conn, products, func(ctx context.Context, e nats.Event[string, product]) ([]string, error) {
-		return warehouses(ctx, *e.New)
-	}).Ignore(nats.Deleted)
+	source := jsource.TryMapped(conn, products,
+		func(ctx context.Context, e nats.Event[string, product]) ([]string, error) {
+			return warehouses(ctx, *e.New)
+		},
+	).Ignore(nats.Deleted)
 
 	controller, err := reconciler.New[string]("stock").Watch(source).
 		Func(func(_ context.Context, warehouse string) (reconciler.Result, error) {

@@ -58,7 +58,8 @@ func TestEngineThatDropsRequests(t *testing.T) {
 	if d := w.naks(r[0].Sequence)[0]; !about(d, delay) {
 		t.Errorf("given back for %v, want about %v", d, delay)
 	}
-	expectError(t, unhealthy(t, e.source), widgetDurable, "no attempt begins", "does the engine run workers", "wrapped")
+	expectError(t, unhealthy(t, e.source), widgetDurable, "no attempt begins", "does the engine run workers",
+		"wrapped")
 
 	// What it was pushed with is pushed on and on, so that there is something to begin.
 	pulls.Sync(t)
@@ -102,7 +103,9 @@ func TestEngineThatStalls(t *testing.T) {
 	r := w.publish("a", "b", "c")
 	w.unsettled(3)
 	for _, receipt := range r {
-		natstest.Until(t, "it is given back", natstest.Patience, func() bool { return len(w.naks(receipt.Sequence)) > 0 })
+		natstest.Until(t, "it is given back", natstest.Patience, func() bool {
+			return len(w.naks(receipt.Sequence)) > 0
+		})
 	}
 	unhealthy(t, e.source)
 	m := w.join(withSource(func(s *widgetSource) { s.Durable(widgetDurable).AckWait(short) }))
@@ -122,7 +125,9 @@ func TestEngineThatDropsOneRequest(t *testing.T) {
 	bad := w.publish("bad")[0]
 	natstest.Until(t, "it is pushed", natstest.Patience, func() bool { return slices.Contains(e.got(), "bad") })
 	w.publish("later")
-	w.witness.WaitFor(t, "it is given back", func([]natstest.Settlement) bool { return w.witness.Count(natstest.Nak) > 0 })
+	w.witness.WaitFor(t, "it is given back", func([]natstest.Settlement) bool {
+		return w.witness.Count(natstest.Nak) > 0
+	})
 	for _, key := range []string{"x", "y", "z"} {
 		r := w.publish(key)[0]
 		w.waitSaid(r.Sequence, "ack of delivery 1")

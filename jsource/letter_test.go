@@ -69,7 +69,8 @@ func TestLetterSaysWhatHappened(t *testing.T) {
 	before := time.Now()
 	w.join(doing(dying))
 	w.raw(nats.Created, `{"kind":"created","key":"a","new":{"version":7}}`,
-		"Nats-Msg-Id", "change-1", "Tenant", "acme", "Tenant", "umbrella", "traceparent", "00-1", "Jsource-Dead-Reason", "old")
+		"Nats-Msg-Id", "change-1", "Tenant", "acme", "Tenant", "umbrella", "traceparent", "00-1",
+		"Jsource-Dead-Reason", "old")
 	letter := w.waitLetters(1)[0]
 	if want := "jsource.dead.shop_widgets.keeper-shop_widgets.1"; letter.Subject != want {
 		t.Errorf("its subject is %s, want %s", letter.Subject, want)
@@ -387,9 +388,10 @@ func TestLettersOfRequestsThatLookAlike(t *testing.T) {
 	src := jsource.Mapped(w.srv.Conn(), widgets, func(context.Context, nats.Event[string, widget]) []shy {
 		return []shy{{"a"}, {"b"}, {"panics"}}
 	})
-	c, err := reconciler.New[shy](keeper).Logger(w.log).Watch(src).Func(func(context.Context, shy) (reconciler.Result, error) {
-		return reconciler.Result{}, reconciler.TerminalError(errTest)
-	})
+	c, err := reconciler.New[shy](keeper).Logger(w.log).Watch(src).
+		Func(func(context.Context, shy) (reconciler.Result, error) {
+			return reconciler.Result{}, reconciler.TerminalError(errTest)
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -472,7 +474,8 @@ func TestDeadLettersElsewhere(t *testing.T) {
 func TestStreamOfEverything(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	_, err := w.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ALL", Subjects: []string{">"}, NoAck: true})
+	cfg := jetstream.StreamConfig{Name: "ALL", Subjects: []string{">"}, NoAck: true}
+	_, err := w.js.CreateStream(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -530,5 +533,6 @@ func TestUnfitDeadLetterStreamIsRefused(t *testing.T) {
 	}
 	m := w.begin()
 	<-m.done
-	expectError(t, m.err, `controller "keeper"`, "shop.widgets", "dead letters", `stream "jobs"`, "retention is WorkQueue")
+	expectError(t, m.err, `controller "keeper"`, "shop.widgets", "dead letters", `stream "jobs"`,
+		"retention is WorkQueue")
 }

@@ -11,8 +11,10 @@ import (
 	"github.com/levelstream/jsource/reconciler/nats"
 )
 
+type tryMapper = func(context.Context, nats.Event[string, widget]) ([]string, error)
+
 // failing is a mapper that fails as long as until says so.
-func failing(calls *atomic.Int64, until func(call int64) bool) func(context.Context, nats.Event[string, widget]) ([]string, error) {
+func failing(calls *atomic.Int64, until func(call int64) bool) tryMapper {
 	return func(_ context.Context, e nats.Event[string, widget]) ([]string, error) {
 		if until(calls.Add(1)) {
 			return []string{"half"}, errTest
@@ -28,7 +30,9 @@ func TestFailingMapperIsAskedLessAndLess(t *testing.T) {
 	w := newWorld(t)
 	var calls atomic.Int64
 	began := time.Now()
-	m := w.join(tryMappedBy(w.srv.Conn(), failing(&calls, func(int64) bool { return time.Since(began) < 2*time.Second }), nil))
+	m := w.join(tryMappedBy(w.srv.Conn(), failing(&calls, func(int64) bool {
+		return time.Since(began) < 2*time.Second
+	}), nil))
 	r := w.publish("a")[0]
 	w.settled()
 	m.expectOnce(t, "a")

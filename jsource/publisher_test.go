@@ -444,13 +444,15 @@ func TestPublisherRefusesStreamsThatLie(t *testing.T) {
 func TestPublisherStream(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	p := newPublisher(t, w.srv.Conn(), jsource.PublisherStream(jetstream.StreamConfig{Name: "MINE", MaxAge: time.Hour}))
+	cfg := jetstream.StreamConfig{Name: "MINE", MaxAge: time.Hour}
+	p := newPublisher(t, w.srv.Conn(), jsource.PublisherStream(cfg))
 	r, err := jsource.PublishCreated(t.Context(), p, widgets, "a", widget{})
 	if err != nil || r.Stream != "MINE" {
 		t.Fatalf("%+v: %v", r, err)
 	}
-	if cfg := w.mustStream("MINE").CachedInfo().Config; cfg.MaxAge != time.Hour || cfg.Subjects[0] != "shop.widgets.>" {
-		t.Errorf("it is %+v", cfg)
+	is := w.mustStream("MINE").CachedInfo().Config
+	if is.MaxAge != time.Hour || is.Subjects[0] != "shop.widgets.>" {
+		t.Errorf("it is %+v", is)
 	}
 	p = newPublisher(t, w.srv.Conn(), jsource.PublisherStream(jetstream.StreamConfig{Name: "OTHER"}))
 	if r, err = jsource.PublishCreated(t.Context(), p, widgets, "b", widget{}); err != nil || r.Stream != "MINE" {

@@ -138,7 +138,8 @@ func TestBadArguments(t *testing.T) {
 		"a nil mapper":  {jsource.Mapped(w.srv.Conn(), widgets, none), []string{"mapper is nil"}},
 		"no connection": {jsource.Subject(nil, widgets), []string{"connection is nil"}},
 		"a topic": {
-			jsource.Subject(w.srv.Conn(), nats.NewTopic[string, widget]("shop.*")), []string{`prefix "shop.*"`, "wildcard"},
+			jsource.Subject(w.srv.Conn(), nats.NewTopic[string, widget]("shop.*")),
+			[]string{`prefix "shop.*"`, "wildcard"},
 		},
 		"an empty topic": {
 			jsource.Subject(w.srv.Conn(), nats.NewTopic[string, widget]("")), []string{`prefix ""`, "empty"},
@@ -212,7 +213,9 @@ func TestRequestsOfAnotherType(t *testing.T) {
 type wrongType struct{ w *world }
 
 func (s wrongType) Start(ctx context.Context, _ chan<- string) error {
-	src := jsource.Mapped(s.w.srv.Conn(), widgets, func(context.Context, nats.Event[string, widget]) []int { return nil })
+	src := jsource.Mapped(s.w.srv.Conn(), widgets, func(context.Context, nats.Event[string, widget]) []int {
+		return nil
+	})
 	return src.Start(ctx, make(chan int))
 }
 

@@ -123,15 +123,16 @@ func TestTraceFromPublisherToReconcileAndBack(t *testing.T) {
 		if !linkedTo(process, attempts[i]) || !linkedTo(attempts[i], process) {
 			t.Errorf("%q and attempt %d are not linked both ways", process.Name, i+1)
 		}
-		expectAttributes(t, attempts[i], attribute.Int("jsource.owed", 1), attribute.String("jsource.cause", "message"),
-			attribute.String("jsource.outcome", "success"), attribute.String("jsource.controller", keeper))
+		expectAttributes(t, attempts[i], attribute.Int("jsource.owed", 1),
+			attribute.String("jsource.cause", "message"), attribute.String("jsource.outcome", "success"), attribute.String("jsource.controller", keeper))
 	}
 	if send.SpanKind != trace.SpanKindProducer || process.SpanKind != trace.SpanKindConsumer ||
 		attempts[0].SpanKind != trace.SpanKindInternal {
 		t.Errorf("the kinds are %v, %v and %v", send.SpanKind, process.SpanKind, attempts[0].SpanKind)
 	}
 	expectAttributes(t, send, attribute.String("messaging.message.id", "change-1"),
-		attribute.String("messaging.destination.name", "shop.widgets.created"), attribute.Int("jsource.stream.sequence", 1))
+		attribute.String("messaging.destination.name", "shop.widgets.created"),
+		attribute.Int("jsource.stream.sequence", 1))
 	expectAttributes(t, process,
 		attribute.String("messaging.system", "nats"), attribute.String("messaging.message.id", "change-1"),
 		attribute.String("messaging.destination.name", "shop.widgets.created"),
@@ -220,7 +221,8 @@ func TestTraceOfManyMessagesOnOneKey(t *testing.T) {
 	w.settled()
 	deliveries := s.wait("process shop.widgets", many+1)
 	attempts := s.wait("reconcile keeper", 2)
-	expectAttributes(t, attempts[1], attribute.Int("jsource.owed", many), attribute.Int("jsource.links.dropped", many-128))
+	expectAttributes(t, attempts[1], attribute.Int("jsource.owed", many),
+		attribute.Int("jsource.links.dropped", many-128))
 	if len(attempts[1].Links) != 128 {
 		t.Errorf("%d links, want as many as are kept", len(attempts[1].Links))
 	}
@@ -254,7 +256,9 @@ func TestUnsampledHasNoSpans(t *testing.T) {
 		inside <- trace.SpanContextFromContext(ctx)
 		return reconciler.Result{}, nil
 	}))
-	parent := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, Remote: true})
+	parent := trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, Remote: true,
+	})
 	ctx := trace.ContextWithSpanContext(t.Context(), parent)
 	if _, err := jsource.PublishCreated(ctx, w.pub, widgets, "a", widget{}); err != nil {
 		t.Fatal(err)

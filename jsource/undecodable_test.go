@@ -35,7 +35,7 @@ func TestUndecodableIsGivenBackTwice(t *testing.T) {
 		why  string
 	}{
 		"no JSON":           {nats.Created, "not json", "not valid JSON"},
-		"other kind":        {nats.Created, `{"kind":"deleted","key":"a","old":{}}`, `the kind in its JSON is "deleted"`},
+		"other kind":        {nats.Created, `{"kind":"deleted","key":"a","old":{}}`, `kind in its JSON is "deleted"`},
 		"no key":            {nats.Created, `{"kind":"created","new":{}}`, `no "key"`},
 		"no event's object": {nats.Updated, `{"kind":"updated","key":"a","new":{}}`, `no "old"`},
 		"another type":      {nats.Created, `{"kind":"created","key":"a","new":{"version":"2"}}`, "version"},

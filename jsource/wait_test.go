@@ -228,7 +228,8 @@ func TestWaitReconciledOutlastsARestart(t *testing.T) {
 func TestWaitReconciledAcrossStreams(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	m := w.join(doing(returning(map[string][]ending{"a": {{err: reconciler.TerminalError(errTest)}}})), holding("b"))
+	do := returning(map[string][]ending{"a": {{err: reconciler.TerminalError(errTest)}}})
+	m := w.join(doing(do), holding("b"))
 	a := w.publish("a")[0]
 	w.waitSaid(a.Sequence, "term of delivery 1")
 	b := w.publish("b")[0]
@@ -239,12 +240,10 @@ func TestWaitReconciledAcrossStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	var again jsource.Receipt
-	natstest.Eventually(t, "the stream is made anew and its first event reconciled", natstest.Patience, func() error {
+	natstest.Eventually(t, "the stream is made anew", natstest.Patience, func() error {
 		var err error
-		if again, err = jsource.PublishCreated(t.Context(), w.pub, widgets, "a", widget{}); err != nil {
-			return err
-		}
-		return nil
+		again, err = jsource.PublishCreated(t.Context(), w.pub, widgets, "a", widget{})
+		return err
 	})
 	if again.Sequence != a.Sequence {
 		t.Fatalf("the new stream's first sequence is %d", again.Sequence)

@@ -118,21 +118,23 @@ func TestS2_RegisterIsAllOrNothing(t *testing.T) {
 	tracker, g := newGroup(queue.GroupOptions{})
 	var running sync.WaitGroup
 	stop := make(chan struct{})
-	running.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				attempt(tracker, "r0", queue.Success, nil)
+	for range 3 {
+		running.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					attempt(tracker, "r0", queue.Success, nil)
+				}
 			}
-		}
-	})
+		})
+	}
 	var reqs []string
-	for i := range 64 {
+	for i := range 500 {
 		reqs = append(reqs, fmt.Sprint("r", i))
 	}
-	for range 500 {
+	for range 100 {
 		m := register(g, "m", reqs...)
 		runtime.Gosched()
 		m.expect(t)
