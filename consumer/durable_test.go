@@ -163,13 +163,13 @@ func TestCase19_AckWaitAndMaxAckPendingAreUpdated(t *testing.T) {
 		t.Errorf("it goes by %v, %d", p.c.AckWait(), p.c.MaxAckPending())
 	}
 	r.publish(1, 9)
-	ms := p.got(5)
+	p.got(5)
 	p.beats(4 * 5)
 	if n := len(p.sequences()); n != 5 {
 		t.Errorf("%d held, want 5", n)
 	}
 	for i := range 9 {
-		ms = p.got(i + 1)
+		ms := p.got(i + 1)
 		if ms[i].Deliveries() != 1 {
 			t.Errorf("message %d was handed out %d times", i+1, ms[i].Deliveries())
 		}

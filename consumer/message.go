@@ -53,18 +53,18 @@ const (
 type Ending uint8
 
 const (
-	// Acked: the server has confirmed the ack.
+	// Acked says that the server has confirmed the ack.
 	Acked Ending = iota
-	// Termed: the server has confirmed the term.
+	// Termed says that the server has confirmed the term.
 	Termed
-	// GivenBack: the message was given back, or left to redelivery because its lease may have lapsed.
+	// GivenBack says that it was given back, or left to redelivery because its lease may have lapsed.
 	GivenBack
-	// Released: it was held as long as HoldLimit allows and then given back.
+	// Released says that it was held as long as HoldLimit allows and then given back.
 	Released
-	// Forgotten: its stream is gone, or was made anew.
+	// Forgotten says that its stream is gone, or was made anew.
 	Forgotten
-	// Unconfirmed: it was decided, and the server did not confirm it in time. It will be redelivered
-	// and gets the same verdict then.
+	// Unconfirmed says that it was decided, and the server did not confirm it in time. It will be
+	// redelivered and gets the same verdict then.
 	Unconfirmed
 )
 

@@ -181,6 +181,3 @@ func (c conformance[S]) expectOnly(m *member, reqs ...string) {
 	c.Helper()
 	m.expectOnce(c.T, append(reqs, "last")...)
 }
-
-// byKey is a mapper that requests the key.
-func byKey(_ context.Context, e nats.Event[string, widget]) []string { return []string{e.Key} }

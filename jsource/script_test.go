@@ -83,7 +83,7 @@ func returning(endings map[string][]ending) reconciler.Func[string] {
 			return reconciler.Result{}, nil
 		}
 		endings[req] = list[1:]
-		if list[0].err == errPanic {
+		if errors.Is(list[0].err, errPanic) {
 			panic("a wrong turn")
 		}
 		return list[0].res, list[0].err

@@ -5,6 +5,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -52,7 +53,7 @@ func (w *world) waitHealthy() {
 	for {
 		sick := ""
 		for _, s := range w.cluster.Servers() {
-			if h := s.Server().Healthz(&server.HealthzOptions{}); h.StatusCode != 200 {
+			if h := s.Server().Healthz(&server.HealthzOptions{}); h.StatusCode != http.StatusOK {
 				sick += fmt.Sprintf(" %s: %s %s", s.Name(), h.Status, h.Error)
 			}
 		}

@@ -83,7 +83,7 @@ func (l *load) publish(ctx context.Context, random *rand.Rand, first, keys int) 
 		key := first + at*publishers
 		change := l.changes.Add(1)
 		l.commit(key, change)
-		kind := nats.EventKind(nats.Updated)
+		kind := nats.Updated
 		switch random.IntN(10) {
 		case 0:
 			kind = nats.Created

@@ -31,7 +31,7 @@ func TestAdvisoriesAndAckSamples(t *testing.T) {
 	asking, err := c.Messages(jetstream.PullMaxMessages(1))
 	check(t, "pull", err)
 	defer asking.Stop()
-	go asking.Next() //nolint:errcheck // there is nothing: it ends with Stop
+	go asking.Next()
 
 	want := map[natstest.AdvisoryKind]natstest.Advisory{
 		"CREATED":              {},

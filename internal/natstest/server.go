@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"strconv"
 	"sync"
 	"testing"
@@ -282,7 +283,7 @@ func (s *Server) waitReady() {
 }
 
 func (s *Server) healthy() error {
-	if h := s.Server().Healthz(&server.HealthzOptions{}); h.StatusCode != 200 {
+	if h := s.Server().Healthz(&server.HealthzOptions{}); h.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s: %s", h.Status, h.Error)
 	}
 	return nil

@@ -112,14 +112,14 @@ func TestWitnessIgnoresOtherConsumers(t *testing.T) {
 	srv := natstest.Start(t)
 	js := srv.JetStream()
 	provision(t, js, 1)
-	other, err := js.CreateConsumer(deadline(t), "ORDERS", jetstream.ConsumerConfig{
+	_, err := js.CreateConsumer(deadline(t), "ORDERS", jetstream.ConsumerConfig{
 		Durable: "other", AckPolicy: jetstream.AckExplicitPolicy,
 	})
 	check(t, "create consumer", err)
 	proxy, through := behindProxy(t, srv)
 	onServer, onWire := natstest.Watch(t, srv.Conn(), "ORDERS", "worker"), proxy.Watch("ORDERS", "worker")
 	publish(t, js, "orders.created")
-	other, err = through.Consumer(deadline(t), "ORDERS", "other")
+	other, err := through.Consumer(deadline(t), "ORDERS", "other")
 	check(t, "consumer", err)
 	check(t, "ack", next(t, other).DoubleAck(deadline(t)))
 	onServer.Sync(t)

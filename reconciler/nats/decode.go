@@ -60,7 +60,7 @@ type wire[K comparable, T any] struct {
 // text as a whole: encoding/json quotes characters and numbers, and what a type's own UnmarshalJSON
 // quotes nobody knows.
 func withoutPayload[K comparable, T any](err error, data []byte) string {
-	switch err := err.(type) {
+	switch err := err.(type) { //nolint:errorlint // what encoding/json returns itself, not what it wraps
 	case *json.SyntaxError:
 		if !json.Valid(data) {
 			return fmt.Sprintf("it is not valid JSON, or more than one JSON value, at byte %d of %d",

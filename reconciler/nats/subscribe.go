@@ -64,7 +64,7 @@ func subscribe(
 	}
 	// The server refuses a subscription before it answers the flush.
 	after := lastError(conn)
-	if after == nil || !errors.Is(after, natsgo.ErrPermissionViolation) || after == before {
+	if after == nil || !errors.Is(after, natsgo.ErrPermissionViolation) || after == before { //nolint:errorlint // the very same error
 		return subs, nil
 	}
 	for _, subject := range subjects {
