@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -33,9 +34,17 @@ type serverProcess struct {
 }
 
 // startServer starts a server and waits until it is ready.
-func startServer(tb testing.TB) *serverProcess {
+func startServer(tb testing.TB, logs string) *serverProcess {
 	tb.Helper()
 	s := &serverProcess{tb: tb, dir: tb.TempDir(), log: new(tail)}
+	if logs != "" {
+		f, err := os.Create(filepath.Join(logs, "server.log"))
+		if err != nil {
+			tb.Fatal(err)
+		}
+		s.log.file = f
+	}
+	tb.Cleanup(s.log.close)
 	tb.Cleanup(s.kill)
 	s.start()
 	return s
@@ -136,6 +145,9 @@ func (s *serverProcess) stop() { s.end(syscall.SIGTERM) }
 
 // kill ends it as kill -9 does.
 func (s *serverProcess) kill() { s.end(syscall.SIGKILL) }
+
+// dump kills it such that it writes its goroutines' stacks to its log.
+func (s *serverProcess) dump() { s.end(syscall.SIGQUIT) }
 
 func (s *serverProcess) end(how syscall.Signal) {
 	if !s.running() {

@@ -5,6 +5,7 @@ package chaos
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -186,6 +187,12 @@ func (w *world) wipe(f Fault) bool {
 			h.Wipes = append(h.Wipes, history.Wipe{What: string(f.Kind), Deleted: f.Kind != purge, Begin: begin, End: end})
 		}
 	})
+	if w.server != nil && errors.Is(err, context.DeadlineExceeded) {
+		// One server that is left alone has no reason not to answer.
+		w.note(false, "the server does not answer (%s): killed, with its stacks in its log", f.Kind)
+		w.server.dump()
+		w.server.start()
+	}
 	return err == nil
 }
 

@@ -66,7 +66,7 @@ func build(tb testing.TB, cfg Config) *world {
 	}
 	tb.Cleanup(w.table.close)
 	if cfg.Kind == Single {
-		w.server = startServer(tb)
+		w.server = startServer(tb, cfg.Logs)
 		js, err := jetstream.New(natstest.Connect(tb, "nats://"+w.server.addr()))
 		if err != nil {
 			tb.Fatalf("jetstream: %v", err)
