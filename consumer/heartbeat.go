@@ -24,7 +24,7 @@ type lease struct {
 	under     time.Duration // when the round under way was sent; 0: none is
 	attempted time.Duration // when the last round was begun
 	ignore    time.Duration // answers to rounds sent before then do not count
-	failures  int           // rounds in a row that were not confirmed
+	failed    bool          // the last round could not be sent, or not all of it
 }
 
 // beatEvery is the time from one round of heartbeats to the next.
@@ -42,23 +42,21 @@ func (c *Consumer) ackWait() time.Duration {
 	return wait
 }
 
-// beat sends one heartbeat for each message that is held, if it is time for a round. A round that is not
-// confirmed soon is repeated four times as fast, so that AckWait outlasts failures.
+// beat sends one heartbeat for each message that is held, if it is time for a round. A round that could not
+// be sent is repeated four times as fast, so that AckWait outlasts failures. One that was sent and is not
+// confirmed is not: a server that is too busy to answer would get four times as much to do.
 func (c *Consumer) beat(now time.Duration) {
 	if !c.conn.IsConnected() {
 		return // the client would keep them all for later, and be full of them
 	}
 	c.mu.Lock()
 	every := c.beatEvery()
-	if c.lease.failures > 0 || c.lease.under != 0 {
+	if c.lease.failed {
 		every /= 4
 	}
 	if now-c.lease.attempted < every || len(c.messages) == 0 {
 		c.mu.Unlock()
 		return
-	}
-	if c.lease.under != 0 {
-		c.lease.failures++
 	}
 	c.lease.attempted = now
 	list := make([]*Message, 0, len(c.messages))
@@ -75,11 +73,10 @@ func (c *Consumer) beat(now time.Duration) {
 		list = list[beatChunk:]
 	}
 	answer := c.inbox + ".a." + beatToken + strconv.FormatInt(int64(now), 10)
-	if c.beatEach(list, answer) || failed {
-		c.mu.Lock()
-		c.lease.failures++
-		c.mu.Unlock()
-	}
+	failed = c.beatEach(list, answer) || failed
+	c.mu.Lock()
+	c.lease.failed = failed
+	c.mu.Unlock()
 }
 
 // beatEach sends heartbeats for those of list that are still held; with an answer, the last of them asks
@@ -143,7 +140,7 @@ func (c *Consumer) beatAnswered(token string, refused bool) {
 	}
 	l.sent = sent
 	if sent >= l.under {
-		l.under, l.failures = 0, 0
+		l.under = 0
 	}
 }
 

@@ -1,6 +1,7 @@
 package jsource_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -108,7 +109,9 @@ func TestStrangersDurableIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	expectError(t, c.Start(t.Context()), `controller "stranger"`, `durable "shared"`, "belongs to somebody else",
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	expectError(t, c.Start(ctx), `controller "stranger"`, `durable "shared"`, "belongs to somebody else",
 		`"keeper"`, `"stranger"`, "choose another name")
 
 	below := nats.NewTopic[string, widget]("shop.widgets.parts") // in the same stream

@@ -108,6 +108,12 @@ func TestEngineThatStalls(t *testing.T) {
 		})
 	}
 	unhealthy(t, e.source)
+	// Nor does it get them back because of what it had asked for before.
+	n, handed := len(e.got()), w.info().Delivered.Consumer
+	natstest.Until(t, "one was pushed some more", natstest.Patience, func() bool { return len(e.got()) >= n+5 })
+	if now := w.info().Delivered.Consumer; now != handed {
+		t.Errorf("%d more messages handed out though no attempt began", now-handed)
+	}
 	m := w.join(withSource(func(s *widgetSource) { s.Durable(widgetDurable).AckWait(short) }))
 	w.settled()
 	m.expectOnce(t, "a", "b", "c")

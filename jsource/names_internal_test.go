@@ -57,6 +57,22 @@ func TestDefaultDurablesThatLookAlike(t *testing.T) {
 		}
 		seen[name] = p
 	}
+	replicas := map[string][3]string{}
+	for _, r := range [][3]string{
+		{"x", "a", "b-1"},
+		{"x-a", "b", "1"},
+		{"x", "a", "b"},
+		{"x-a", "b", ""},
+		{"x", "a@b", "1"},
+		{"x", "a", "b@1"},
+		{"x@a", "b", "1"},
+	} {
+		name := replicaName(durableName(r[0], r[1]), r[2])
+		if other, taken := replicas[name]; taken {
+			t.Errorf("replicas %q and %q are both %s", r, other, name)
+		}
+		replicas[name] = r
+	}
 	if got := durableName("fleet_stage", "kargo.targets"); got != "fleet_stage-kargo_targets" {
 		t.Errorf("an ordinary name is escaped: %s", got)
 	}

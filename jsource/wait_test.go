@@ -214,11 +214,19 @@ func TestWaitReconciledOutlastsARestart(t *testing.T) {
 	m := w.join(holding("a"))
 	r := w.publish("a")[0]
 	m.waitBegun(t, "a")
+	conn := w.srv.Conn(natsgo.ReconnectBufSize(-1)) // what is asked while the server is away fails at once
 	w.srv.Stop()
-	first := w.waiting(r)
+	natstest.Until(t, "the connection is lost", natstest.Patience, func() bool { return !conn.IsConnected() })
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := jsource.WaitReconciled(ctx, conn, widgetDurable, r); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while the server is away: %v", err)
+	}
+	result := make(chan error, 1)
+	go func() { result <- jsource.WaitReconciled(t.Context(), conn, widgetDurable, r) }()
 	w.srv.Restart()
 	m.release("a")
-	if err := awaitResult(t, first); err != nil {
+	if err := awaitResult(t, result); err != nil {
 		t.Error(err)
 	}
 }

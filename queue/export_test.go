@@ -23,3 +23,16 @@ func (e *Entry[request]) Waiting() bool {
 	defer e.group.tracker.mu.Unlock()
 	return e.state == entryOwed && e.waiting()
 }
+
+// AddInTwoSteps is Add, interrupted: the second step is to be called later.
+func (q *Queue[request]) AddInTwoSteps(req request, cause Cause) (second func()) {
+	q.update(req, func(s state) state {
+		s.calls++
+		s.waiting |= cause
+		return s
+	})
+	return func() {
+		q.line.Add(req)
+		q.finish(req)
+	}
+}

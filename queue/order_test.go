@@ -136,6 +136,28 @@ func TestN1_ClassIsKeptThroughRetriesAndDelays(t *testing.T) {
 	}
 }
 
+// An attempt that begins between the two steps of an Add takes its cause, and there is another one all the
+// same: it must not have a cause that nobody gave, nor none.
+func TestN1_AttemptThatBeginsInTheMiddleOfAnAdd(t *testing.T) {
+	for _, doneFirst := range []bool{true, false} {
+		q := newQueue(t)
+		q.Add("a", queue.Resync)
+		second := q.AddInTwoSteps("a", queue.Owed)
+		take(t, q, "a", queue.Resync|queue.Owed)
+		if doneFirst {
+			q.Done("a")
+			equal(t, "held", q.Holds("a"), true)
+			second()
+		} else {
+			second()
+			q.Done("a")
+		}
+		equal(t, "held", q.Holds("a"), true)
+		work(t, q, "a", queue.Resync|queue.Owed)
+		equal(t, "held", q.Holds("a"), false)
+	}
+}
+
 // A request that polls (every attempt returns RequeueAfter) was asked for by an event once. When the
 // resync names it in between, that is a resync request like any other.
 func TestN1_DelayedRequestIsNoEventYet(t *testing.T) {

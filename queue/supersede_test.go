@@ -55,6 +55,18 @@ func TestS11_ForgottenNewerMessageNoLongerSupersedes(t *testing.T) {
 	newer.expect(t)
 }
 
+// Another newer one still owes what the forgotten one owed.
+func TestS11_ForgottenMessageInTheMiddleChangesNothing(t *testing.T) {
+	tracker, g := newGroup(queue.GroupOptions{Supersede: true})
+	old := register(g, "old", "a", "b")
+	middle := register(g, "middle", "a", "c")
+	register(g, "newest", "a")
+	middle.Forget()
+	old.expect(t)
+	attempt(tracker, "b", queue.Success, nil)
+	old.expect(t, "superseded by newest")
+}
+
 func TestS11_OtherGroupsMessagesDoNotSupersede(t *testing.T) {
 	tracker, g := newGroup(queue.GroupOptions{Supersede: true})
 	other := tracker.NewGroup(queue.GroupOptions{Supersede: true})
