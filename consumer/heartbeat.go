@@ -21,7 +21,6 @@ const beatChunk = 256
 type lease struct {
 	sent      time.Duration // when the last round that was confirmed was sent
 	lapsed    time.Duration // what was received up to then, and not again since, may be somebody else's
-	under     time.Duration // when the round under way was sent; 0: none is
 	attempted time.Duration // when the last round was begun
 	ignore    time.Duration // answers to rounds sent before then do not count
 	failed    bool          // the last round could not be sent, or not all of it
@@ -111,7 +110,6 @@ func (c *Consumer) beatEach(list []*Message, answer string) (failed bool) {
 	if last != nil {
 		failed = c.publish(last.reply, answer, beatBody) != nil || failed
 		c.counts.Heartbeats++
-		c.lease.under = c.lease.attempted
 	}
 	return failed
 }
@@ -139,15 +137,12 @@ func (c *Consumer) beatAnswered(token string, refused bool) {
 		l.lapsed = max(l.lapsed, now-wait)
 	}
 	l.sent = sent
-	if sent >= l.under {
-		l.under = 0
-	}
 }
 
 // interrupted forgets the round under way, of which a part may not have arrived, and asks for another at
 // once. The caller holds mu.
 func (l *lease) interrupted(now time.Duration) {
-	l.under, l.attempted, l.ignore = 0, 0, now
+	l.attempted, l.ignore = 0, now
 }
 
 // lapsed reports whether another replica may have been given m. The caller holds mu.

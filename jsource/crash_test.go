@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"testing"
 	"time"
@@ -62,19 +61,6 @@ func TestKillLosesNothing(t *testing.T) {
 				p.WaitLine("running")
 			}
 			load.stop()
-			if os.Getenv("DBG") != "" {
-				for range 6 {
-					time.Sleep(time.Second)
-					k := map[natstest.Kind]int{}
-					var d uint64
-					for _, s := range w.witness.All() {
-						k[s.Kind]++
-						d = max(d, s.Deliveries)
-					}
-					i := w.info()
-					t.Log(time.Now().Format("05.000"), k, "deliv", d, "pend", i.NumPending, i.NumAckPending, "cseq", i.Delivered.Consumer, "attempts", len(load.rows.all()), "events", len(load.events))
-				}
-			}
 			w.settled()
 			load.judge()
 			for _, p := range replicas {

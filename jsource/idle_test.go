@@ -117,6 +117,14 @@ func TestEngineThatStalls(t *testing.T) {
 	m := w.join(withSource(func(s *widgetSource) { s.Durable(widgetDurable).AckWait(short) }))
 	w.settled()
 	m.expectOnce(t, "a", "b", "c")
+	m.stop()
+	m.wait()
+
+	// Once it works again, it is given messages again.
+	e.work(everything)
+	natstest.Eventually(t, "the source is healthy again", natstest.Patience, e.source.Healthy)
+	w.publish("d")
+	w.settled()
 }
 
 // L6: an engine that drops one request and works on the others: the message is given back, and the others are

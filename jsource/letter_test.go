@@ -210,6 +210,14 @@ func TestLetterThatCannotBeStoredHoldsUpNoOther(t *testing.T) {
 	w.waitSaid(r[2].Sequence, "term of delivery 1")
 	w.expectSaid(r[0].Sequence, "")
 	expectError(t, m.source.Healthy(), "sequence 1 of stream", "message size exceeds maximum allowed")
+
+	// A stop does not wait for it, though its grace period is 20 seconds.
+	began := m.stop()
+	m.wait()
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("the stop took %v", took)
+	}
+	w.expectSaid(r[0].Sequence, "nak of delivery 1")
 }
 
 // S8: a stream for dead letters that is deleted is made again, before the verdict.
@@ -485,15 +493,12 @@ func TestStreamOfEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := w.begin()
-	<-m.done
-	expectError(t, m.err, `stream "ALL"`, "no_ack is true", "Bind")
-	m = w.begin(withSource(func(s *widgetSource) { s.Bind() }))
-	<-m.done
-	expectError(t, m.err, "dead letters", "NoDeadLetters", `stream "ALL"`, "no_ack is true")
-	m = w.begin(withSource(func(s *widgetSource) { s.DeadLetters(jetstream.StreamConfig{Name: "DEAD"}) }))
-	<-m.done
-	expectError(t, m.err, `stream "ALL"`, "no_ack is true")
+	expectError(t, w.refused(), `stream "ALL"`, "no_ack is true", "Bind")
+	expectError(t, w.refused(withSource(func(s *widgetSource) { s.Bind() })),
+		"dead letters", "NoDeadLetters", `stream "ALL"`, "no_ack is true")
+	expectError(t, w.refused(withSource(func(s *widgetSource) {
+		s.DeadLetters(jetstream.StreamConfig{Name: "DEAD"})
+	})), `stream "ALL"`, "no_ack is true")
 }
 
 // S8: where one stream holds the topic and the subjects of dead letters, it keeps both.
@@ -531,8 +536,6 @@ func TestUnfitDeadLetterStreamIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := w.begin()
-	<-m.done
-	expectError(t, m.err, `controller "keeper"`, "shop.widgets", "dead letters", `stream "jobs"`,
+	expectError(t, w.refused(), `controller "keeper"`, "shop.widgets", "dead letters", `stream "jobs"`,
 		"retention is WorkQueue")
 }
