@@ -63,3 +63,11 @@ func Swallow(c *Consumer, lose func(subject, reply string) bool) {
 
 // SetLookUp sets, before Start, how long a look-up may take.
 func SetLookUp(c *Consumer, d time.Duration) { c.bounds.lookUp = d }
+
+// Beat sends a round of heartbeats now.
+func Beat(c *Consumer) {
+	c.mu.Lock()
+	c.lease.attempted = 0
+	c.mu.Unlock()
+	c.beat(c.now() + time.Hour)
+}

@@ -56,9 +56,8 @@ func (c *Consumer) send(m *Message, now time.Duration) {
 }
 
 func (c *Consumer) answerSubject(id uint64) string {
-	buf := make([]byte, 0, len(c.inbox)+16)
-	buf = append(buf, c.inbox...)
-	buf = append(buf, ".a."...)
+	var room [96]byte // an inbox with a long prefix of the user's needs more, and gets it
+	buf := append(append(room[:0], c.inbox...), ".a."...)
 	return string(strconv.AppendUint(buf, id, 36))
 }
 

@@ -92,7 +92,7 @@ func (l *load) publish(ctx context.Context, random *rand.Rand, first, keys int) 
 		}
 		r, call := l.call(key, change, kind)
 		if random.IntN(50) == 0 && r.Sequence > 0 {
-			l.running.Go(func() { l.wait(call, r) })
+			l.running.Go(func() { l.wait(ctx, call, r) })
 		}
 		for random.IntN(20) == 0 {
 			l.call(key, change, kind) // the same again
@@ -137,10 +137,10 @@ func (l *load) callGarbage() {
 	l.rec.Published(p)
 }
 
-// wait waits until an event is reconciled and records what it was told.
-func (l *load) wait(call uint64, r jsource.Receipt) {
+// wait waits until an event is reconciled, or the load ends, and records what it was told.
+func (l *load) wait(ctx context.Context, call uint64, r jsource.Receipt) {
 	w := history.Wait{Call: call}
-	ctx, cancel := context.WithTimeout(context.Background(), publishPatience)
+	ctx, cancel := context.WithTimeout(ctx, publishPatience)
 	defer cancel()
 	w.Begin = now()
 	err := jsource.WaitReconciled(ctx, l.direct, durableName, r)
