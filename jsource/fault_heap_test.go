@@ -17,6 +17,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/levelstream/jsource/consumer"
 	"github.com/levelstream/jsource/internal/natstest"
 	"github.com/levelstream/jsource/jsource"
 	"github.com/levelstream/jsource/reconciler"
@@ -31,6 +32,7 @@ const (
 	// heapKeys is how many keys the test sends through; the benchmark sends a million.
 	heapKeys = 20_000
 	heapAsk  = "heap.ask"
+	heapGo   = "heap.go"
 )
 
 func init() { children["heap"] = heapChild }
@@ -74,8 +76,15 @@ func heapAfter(tb testing.TB, n int) (base, end uint64) {
 		}
 		return heap
 	}
-	const warm = 2000 // what grows once, to the number of messages that are held at a time
+	const warm = 3 * consumer.DefaultMaxAckPending
 	flood(tb, js, 0, warm)
+	// What grows once, with the number of messages held, grows now: no attempt ends before all are.
+	natstest.Until(tb, "as many are held as may be", natstest.Patience, func() bool {
+		return natstest.ConsumerInfo(tb, js, widgetStream, widgetDurable).NumAckPending == consumer.DefaultMaxAckPending
+	})
+	if _, err := conn.Request(heapGo, nil, natstest.Patience); err != nil {
+		tb.Fatal(err)
+	}
 	natstest.WaitSettled(tb, js, widgetStream, widgetDurable)
 	base = ask()
 	for done := warm; done < warm+n; {
@@ -148,11 +157,20 @@ func runHeapChild(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	begin := make(chan struct{})
+	_, err = conn.Subscribe(heapGo, func(m *natsgo.Msg) {
+		close(begin)
+		_ = m.Respond(nil)
+	})
+	if err != nil {
+		return err
+	}
 	var failed sync.Map // keys that failed once
 	running := make(chan struct{})
 	c, err := reconciler.New[string](keeper).Workers(4).Logger(slog.New(slog.DiscardHandler)).
 		Watch(jsource.Subject(conn, widgets), started(running)).
 		Func(func(_ context.Context, key string) (res reconciler.Result, err error) {
+			<-begin
 			if key[len(key)-1]%2 == 0 {
 				return res, nil
 			}
