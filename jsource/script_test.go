@@ -149,6 +149,18 @@ func (m *member) owed(req string, n int) {
 	})
 }
 
+// left waits until so many messages are unsettled and so many are not handed out.
+func (w *world) left(unsettled int, pending uint64) {
+	w.tb.Helper()
+	what := fmt.Sprintf("%d messages are unsettled and %d not handed out", unsettled, pending)
+	natstest.Eventually(w.tb, what, natstest.Patience, func() error {
+		if info := w.info(); info.NumAckPending != unsettled || info.NumPending != pending {
+			return fmt.Errorf("%d and %d", info.NumAckPending, info.NumPending)
+		}
+		return nil
+	})
+}
+
 // waitSaid waits until the witness saw want of one message, heartbeats left out, and nothing else.
 func (w *world) waitSaid(seq uint64, want string) {
 	w.tb.Helper()

@@ -73,10 +73,10 @@ func (c *Controller[request]) Start(ctx context.Context) error {
 	var forwarders, workers sync.WaitGroup
 	err := c.startSources(sourcesCtx, r, &forwarders)
 	if err == nil {
+		c.logger.Info("controller started", "sources", len(c.sources), "workers", c.workers)
 		for range c.workers {
 			workers.Go(func() { c.work(ctx, attemptsCtx, &workers) })
 		}
-		c.logger.Info("controller started", "sources", len(c.sources), "workers", c.workers)
 		<-ctx.Done()
 	}
 	stopSources()

@@ -24,14 +24,15 @@ type FaultKind string
 
 // Faults that hit one replica.
 const (
-	kill        FaultKind = "replica killed"           // SIGKILL; started again when it is over
-	term        FaultKind = "replica terminated"       // SIGTERM; started again when it is over
-	away        FaultKind = "replica away"             // the same, for long
-	roll        FaultKind = "replica replaced"         // another is started before it gets SIGTERM
-	cutReplica  FaultKind = "replica's connection cut" // it may connect again at once
-	outage      FaultKind = "replica cut off"          // it may not, until it is over
-	stallUp     FaultKind = "stalled to the server"    // its bytes are held back
-	stallDown   FaultKind = "stalled from the server"  // the server's are
+	kill        FaultKind = "replica killed"                 // SIGKILL; started again when it is over
+	term        FaultKind = "replica terminated"             // SIGTERM; started again when it is over
+	away        FaultKind = "replica away"                   // the same, for long
+	roll        FaultKind = "replica replaced"               // another is started before it gets SIGTERM
+	cutReplica  FaultKind = "replica's connection cut"       // it may connect again at once
+	outage      FaultKind = "replica cut off"                // it may not, until it is over
+	stallUp     FaultKind = "stalled to the server"          // its bytes are held back
+	stallDown   FaultKind = "stalled from the server"        // the server's are
+	hungUp      FaultKind = "hung and stalled to the server" // held past AckWait: handed out again, perhaps to the same
 	lag         FaultKind = "replica's network slow"
 	pause       FaultKind = "replica paused"               // SIGSTOP, then SIGCONT
 	lapse       FaultKind = "stalled, hung and terminated" // held past AckWait with work that hangs, then SIGTERM

@@ -33,6 +33,7 @@ func (c *Config) deck() []timing {
 		{kind: outage, min: 100 * ms, max: 3000 * ms, times: 1},
 		{kind: stallUp, min: c.AckWait / 2, max: 3 * c.AckWait, times: 2},
 		{kind: stallDown, min: c.AckWait / 2, max: 3 * c.AckWait, times: 2},
+		{kind: hungUp, min: c.AckWait * 3 / 2, max: c.AckWait * 5 / 2, times: 2},
 		{kind: lag, min: 1000 * ms, max: 4000 * ms, times: 2},
 		{kind: pause, min: c.AckWait / 2, max: 3 * c.AckWait, times: 2},
 		{kind: lapse, min: past + 500*ms, max: past + 1000*ms, times: 1},

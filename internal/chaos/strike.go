@@ -50,7 +50,7 @@ func (w *world) begin(f Fault) (over func(), hit bool) {
 		return func() { w.setWeather(kind, false) }, true
 	}
 	switch f.Kind {
-	case kill, term, away, roll, cutReplica, outage, stallUp, stallDown, lag, pause, lapse, lapseKilled:
+	case kill, term, away, roll, cutReplica, outage, stallUp, stallDown, hungUp, lag, pause, lapse, lapseKilled:
 		seat := w.alive(f.Slot)
 		if seat < 0 {
 			return nil, false
@@ -101,6 +101,13 @@ func (w *world) hit(kind FaultKind, seat int) (over func()) {
 	case stallDown:
 		r.wire.stall(down)
 		return func() { r.wire.resume(down) }
+	case hungUp:
+		w.setWeather(hang, true)
+		r.wire.stall(up)
+		return func() {
+			w.setWeather(hang, false)
+			r.wire.resume(up)
+		}
 	case lag:
 		r.wire.setLag(lagTime)
 		return func() { r.wire.setLag(0) }
@@ -179,14 +186,9 @@ func (w *world) wipe(f Fault) bool {
 	if err != nil {
 		end += 10 * time.Second // whether and when it happens, nobody knows
 	}
-	w.rec.Change(func(h *history.History) {
-		if f.Kind != purge {
-			h.Remade++
-		}
-		if f.Kind != deleteConsumer {
-			h.Wipes = append(h.Wipes, history.Wipe{What: string(f.Kind), Deleted: f.Kind != purge, Begin: begin, End: end})
-		}
-	})
+	if f.Kind != deleteConsumer {
+		w.rec.Wiped(history.Wipe{What: string(f.Kind), Deleted: f.Kind != purge, Begin: begin, End: end})
+	}
 	if w.server != nil && errors.Is(err, context.DeadlineExceeded) {
 		// One server that is left alone has no reason not to answer.
 		w.note(false, "the server does not answer (%s): killed, with its stacks in its log", f.Kind)

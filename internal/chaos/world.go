@@ -124,9 +124,9 @@ func (w *world) start(seat int) {
 	name := fmt.Sprintf("%d.%d", seat, w.made)
 	seed := w.cfg.Seed<<16 | uint64(w.made)
 	wire := newWire(w.tb, w.target(seed), newObserver(name, w.rec))
-	ping := time.Second // notices a stalled connection soon, and makes another
-	if seat == 0 {
-		ping = 2 * time.Minute // never notices
+	ping := 2 * time.Minute // never notices that a connection is stalled
+	if seat == slots-1 {
+		ping = time.Second // notices soon, and makes another
 	}
 	r, err := startReplica(w.tb, name, settings{
 		Table: w.path, Keys: w.cfg.Keys, Replicas: w.cfg.replicas(), AckWait: w.cfg.AckWait, MaxAckPending: w.cfg.MaxAckPending,

@@ -50,6 +50,7 @@ func Check(h *History) *Report {
 			r.buried(v)
 			r.judged(v)
 			r.beaten(v)
+			r.kept(v)
 			r.leased(v)
 			r.outlived(v)
 			if !ambiguous[m.call] {

@@ -121,6 +121,25 @@ func TestCleanHistories(t *testing.T) {
 			s.begin("r", "a")
 			s.reconcile("q", 1, "a")
 		},
+		"a heartbeat in each round": func(s *story) {
+			s.publish(1, "a")
+			s.publish(2, "a")
+			s.deliver("r", 1)
+			s.deliver("r", 2)
+			s.mapped("r", 1)
+			s.mapped("r", 2)
+			s.answer("r", s.signal("r", beat, 2)) // begun before the other came
+			for range 4 {
+				s.signal("r", beat, 1, "")
+				s.answer("r", s.signal("r", beat, 2))
+				s.signal("r", beat, 2, "")
+				s.answer("r", s.signal("r", beat, 1))
+			}
+			s.attempt("r", "a")
+			s.answer("r", s.signal("r", beat, 2)) // decided meanwhile
+			s.signal("r", ack, 1)
+			s.signal("r", ack, 2)
+		},
 		"given back within the lease": func(s *story) {
 			s.publish(1, "a")
 			s.deliver("r", 1)
@@ -163,10 +182,12 @@ func TestCleanHistories(t *testing.T) {
 			s.signal("r", nak, 1)
 			s.reconcile("r", 1, "a")
 		},
-		"mapped again after the durable was made anew": func(s *story) {
+		"handed out and mapped again long after the verdict": func(s *story) {
 			s.publish(1, "a")
 			s.reconcile("r", 1, "a")
-			s.rec.Change(func(h *history.History) { h.Remade = 1 })
+			s.publish(2000)
+			s.deliver("r", 2000)
+			s.signal("r", ack, 2000)
 			s.wait(time.Second)
 			s.reconcile("r", 1, "a")
 		},
@@ -438,6 +459,20 @@ func TestPlantedViolations(t *testing.T) {
 			s.answer("r", s.letter("r", 1, "a"))
 			s.signal("r", term, 1)
 			s.attempt("r", "b")
+		}},
+		{"left out of the heartbeats", history.L1, func(s *story) {
+			s.publish(1, "a")
+			s.publish(2, "a")
+			s.deliver("r", 1)
+			s.deliver("r", 2)
+			s.mapped("r", 1)
+			s.mapped("r", 2)
+			for range 4 {
+				s.answer("r", s.signal("r", beat, 2))
+			}
+			s.attempt("r", "a")
+			s.signal("r", ack, 1)
+			s.signal("r", ack, 2)
 		}},
 		{"a heartbeat after the verdict", history.L1, func(s *story) {
 			s.publish(1, "a")

@@ -24,7 +24,7 @@
 //   - S7: no ack for what nobody can decode.
 //   - S8: no term before its dead letter was confirmed.
 //   - S10: whoever waits for an event is told that it is reconciled only once it is.
-//   - L1: no heartbeat after the verdict.
+//   - L1: heartbeats for everything that is held, in every round, and none after the verdict.
 //   - L4: no verdict on a message of a stream that is gone, by a replica that has seen the next.
 //   - L5: no nak after the verdict, nor after the lease has lapsed.
 //   - T2: every event that was published and confirmed is in the stream at the end, has a verdict, and each

@@ -32,7 +32,6 @@ type History struct {
 	Pauses     []Pause
 	Forgets    []Forget
 	Waits      []Wait
-	Remade     int // how often the durable was deleted, alone or with its stream
 	Final      Final
 }
 

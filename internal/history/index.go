@@ -21,6 +21,7 @@ type index struct {
 	attempts  map[string]map[string][]*Attempt // by request, then by replica; by Begin
 	answers   map[string][]*Answer             // by reply
 	beats     map[string][]round               // by replica
+	asking    map[string][]*Signal             // the heartbeats that want an answer, by replica
 }
 
 // message is all that is known of one message.
@@ -122,11 +123,12 @@ func (x *index) indexMessages() {
 	for _, s := range signals {
 		v := x.message(s.Message, 0).view(s.Replica)
 		v.signals = append(v.signals, s)
-		if s.Kind != Beat {
+		if s.Kind != Beat || s.Reply == "" {
 			continue
 		}
+		x.asking[s.Replica] = append(x.asking[s.Replica], s)
 		for _, a := range x.answers[s.Reply] {
-			if s.Reply != "" && !a.Refused && a.At >= s.At {
+			if !a.Refused && a.At >= s.At {
 				x.beats[s.Replica] = append(x.beats[s.Replica], round{beat: s, answered: a.At})
 				break
 			}

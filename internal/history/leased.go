@@ -32,6 +32,44 @@ func (r *Report) beaten(v *view) {
 	}
 }
 
+// rounds is how many rounds of heartbeats in a row may leave a message out that the replica holds: one that was
+// begun before it came, one that was under way when it was decided.
+const rounds = 2
+
+// kept checks that the replica sent heartbeats for the message while it held it, as often as for others: from
+// its mapping to the verdict or nak, which show that it held it all the time. A round is told by the one
+// heartbeat in it that wants to be answered.
+func (r *Report) kept(v *view) {
+	if len(v.mappings) != 1 || v.mappings[0].Failed || len(v.signals) == 0 {
+		return
+	}
+	from := v.mappings[0].End
+	missed, link := 0, 0
+	next := 0
+	for _, b := range r.index.asking[v.replica] {
+		if b.At < from {
+			continue
+		}
+		for next < len(v.signals) && (v.signals[next].At < b.At || v.signals[next] == b) {
+			if v.signals[next].Kind != Beat {
+				return
+			}
+			next++
+			missed = -1 // this round has it
+		}
+		if next == len(v.signals) {
+			return // nothing shows that it is still held
+		}
+		if b.Link != link {
+			link, missed = b.Link, -1 // the rest of the round may have been lost with a connection
+		}
+		if missed++; missed > rounds {
+			r.add(L1, v.message, v.replica, "held it since %v and left it out of %d rounds of heartbeats, until %v", from, missed, b.At)
+			return
+		}
+	}
+}
+
 // leased checks each nak of the message: it must not follow a verdict, there may be no more of them than
 // hand-outs, and the lease must not have lapsed before it.
 func (r *Report) leased(v *view) {
