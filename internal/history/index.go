@@ -64,6 +64,7 @@ func newIndex(h *History) *index {
 		attempts:  map[string]map[string][]*Attempt{},
 		answers:   map[string][]*Answer{},
 		beats:     map[string][]round{},
+		asking:    map[string][]*Signal{},
 	}
 	for i := range h.Publishes {
 		p := &h.Publishes[i]
