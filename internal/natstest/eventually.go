@@ -13,7 +13,7 @@ import (
 
 // Patience is how long the helpers of this package wait for what has to happen. It is generous
 // because the machine may be slow: it is a bound on failing, never a delay.
-const Patience = 30 * time.Second
+const Patience = 90 * time.Second
 
 // Polling starts fine, for conditions about to come true, and grows coarse to leave the CPU to the
 // code under test.
