@@ -12,9 +12,9 @@ import (
 	"github.com/levelstream/jsource/internal/chaos"
 )
 
-func TestNothingIsLostOnOneServer(t *testing.T) { short(t, chaos.Single, 29, 240*time.Millisecond) }
+func TestNothingIsLostOnOneServer(t *testing.T) { short(t, chaos.Single, 1, 200*time.Millisecond) }
 
-func TestNothingIsLostInACluster(t *testing.T) { short(t, chaos.Cluster, 2, 300*time.Millisecond) }
+func TestNothingIsLostInACluster(t *testing.T) { short(t, chaos.Cluster, 1, 300*time.Millisecond) }
 
 // short runs a schedule in which nearly everything goes wrong once.
 func short(t *testing.T, kind chaos.Kind, seed uint64, every time.Duration) {
@@ -22,7 +22,7 @@ func short(t *testing.T, kind chaos.Kind, seed uint64, every time.Duration) {
 		t.Skip("breaks things for many seconds")
 	}
 	r := chaos.Run(context.Background(), t, chaos.Config{
-		Kind: kind, Seed: seed, Duration: 9 * time.Second, Every: every, AckWait: 1500 * time.Millisecond,
+		Kind: kind, Seed: seed, Duration: 11 * time.Second, Every: every, AckWait: 1500 * time.Millisecond,
 		MaxAckPending: 256, Out: lines{t},
 	})
 	var b strings.Builder

@@ -88,8 +88,30 @@ func (c *Config) recovery() time.Duration {
 	return 500 * time.Millisecond
 }
 
-// Plan is what goes wrong in a run: the seed and the settings decide it. Whatever can happen happens once,
-// in random order, before any of it happens again.
+// drill is what every run begins with: faults that must not get in each other's way to show what they are for.
+// It returns when they are over.
+func (c *Config) drill() (faults []Fault, over time.Duration) {
+	const ms = time.Millisecond
+	past := c.AckWait + c.slack() + 500*ms
+	faults = []Fault{
+		// Copies of what is held come back; one replica finds out that its leases have lapsed and stops.
+		{Kind: hungUp, At: 200 * ms, For: c.AckWait * 7 / 4, Slot: 0},
+		{Kind: lapse, At: 200 * ms, For: past, Slot: 1},
+	}
+	at := 200*ms + max(past, c.AckWait*7/4) + 300*ms
+	add := func(kind FaultKind, takes time.Duration, slot int, wait time.Duration) {
+		faults = append(faults, Fault{Kind: kind, At: at, For: takes, Slot: slot})
+		at += wait
+	}
+	add(weatherOf+"terminal errors", 800*ms, 0, 100*ms)
+	add(weatherOf+"failing mapper", 400*ms, 0, 700*ms)
+	add(killThenDelete, 600*ms, 2, 1200*ms)
+	add(deleteThenKill, 600*ms, 0, 1200*ms)
+	return faults, at
+}
+
+// Plan is what goes wrong in a run: the seed and the settings decide it. After the drill, whatever can happen
+// happens once, in random order, before any of it happens again.
 func (c *Config) Plan() ([]Fault, error) {
 	settled := *c
 	if err := settled.complete(); err != nil {
@@ -101,11 +123,12 @@ func (c *Config) Plan() ([]Fault, error) {
 func (c *Config) plan() []Fault {
 	random := rand.New(rand.NewPCG(c.Seed, 0x6368616f73))
 	var (
-		plan []Fault
 		deck []timing
 		busy time.Duration // until when a server is down
 	)
-	for at := time.Duration(0); ; {
+	plan, at := c.drill()
+	plan = slices.DeleteFunc(plan, func(f Fault) bool { return f.At >= c.Duration })
+	for {
 		at += time.Duration(float64(c.Every) * (0.2 + 0.8*random.ExpFloat64()))
 		if at >= c.Duration {
 			break
