@@ -31,8 +31,8 @@ func short(t *testing.T, kind chaos.Kind, seed uint64, every time.Duration) {
 	if r.Failed() {
 		t.Error("violations: see above")
 	}
-	if f := r.Report.Figures; f.Events < 300 || f.Waits == 0 || len(r.Faults) < 15 {
-		t.Errorf("%d events, %d waited for, %d kinds of fault: too few to prove anything", f.Events, f.Waits, len(r.Faults))
+	if f := r.Report.Figures; f.Events < 300 || len(r.Faults) < 15 {
+		t.Errorf("%d events, %d kinds of fault: too few to prove anything", f.Events, len(r.Faults))
 	}
 }
 
