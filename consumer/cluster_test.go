@@ -1,6 +1,7 @@
 package consumer_test
 
 import (
+	"log/slog"
 	"testing"
 	"time"
 
@@ -34,11 +35,14 @@ func TestL4_LeaderKilledWithMessagesHeld(t *testing.T) {
 	wire := natstest.WatchThrough(stream, durable, witness...)
 	js, err := jetstream.New(natstest.Connect(t, urls[1:]))
 	r.check("jetstream", err)
-	d := new(desk)
-	c, err := consumer.Open(r.ctx(), js, consumer.Config{Subjects: []string{subject}, Durable: durable, AckWait: 15 * time.Second})
+	d, log := new(desk), new(journal)
+	c, err := consumer.Open(r.ctx(), js, consumer.Config{
+		Subjects: []string{subject}, Durable: durable, AckWait: 15 * time.Second,
+		Logger: slog.New(log),
+	})
 	r.check("open", err)
 	r.check("start", c.Start(d))
-	p := &replica{rig: r, desk: d, c: c, wire: wire}
+	p := &replica{rig: r, desk: d, c: c, wire: wire, log: log}
 
 	const n = 20
 	p.publish(1, n)

@@ -25,7 +25,9 @@
 // # Recovery
 //
 // A deleted durable is made again, at the lowest sequence that may be unsettled; a stream made anew is
-// consumed from its beginning, and all that was held from the old one is forgotten; a pull that stays
-// silent while messages are pending is made again. Until the durable was looked up after a disturbance
-// no verdict is sent, since it might hit a message of the same number in another incarnation.
+// consumed from its beginning, and all that was held from the old one is forgotten. A stream that is gone is
+// made again if it is the one that this package would make; somebody else's is waited for. A pull that stays
+// silent while messages are pending is made again. Until the durable was looked up after a disturbance no
+// verdict is sent, since it might hit a message of the same number in another incarnation. What keeps going
+// wrong is tried again at a slowing pace, logged once, and told by Healthy meanwhile.
 package consumer

@@ -76,8 +76,6 @@ func (c *Consumer) refusal(info *jetstream.ConsumerInfo) error {
 	switch {
 	case is.AckPolicy != jetstream.AckExplicitPolicy:
 		return never("ack_policy", is.AckPolicy, want.AckPolicy, "each message is settled by itself")
-	case is.DeliverSubject != "":
-		return never("deliver_subject", is.DeliverSubject, "unset", "messages are pulled")
 	case len(is.PriorityGroups) > 0:
 		return never("priority_groups", is.PriorityGroups, "unset", "pulls belong to no group")
 	case c.cfg.Bind:

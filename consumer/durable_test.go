@@ -132,9 +132,7 @@ func TestS9_PushConsumerIsRefused(t *testing.T) {
 	})
 	r.check("create consumer", err)
 	_, err = r.open(bind)
-	if err == nil {
-		t.Fatal("a push consumer was taken")
-	}
+	names(t, err, durable, stream, "not a pull consumer")
 }
 
 // AckWait and MaxAckPending are updated, and what the server made of it is what counts. The durable's
@@ -253,6 +251,25 @@ func TestCase8_HeartbeatsFitABackOff(t *testing.T) {
 	if is := r.info().Config; len(is.BackOff) != 2 || is.MaxDeliver != 10 {
 		t.Errorf("the durable was changed to %+v", is)
 	}
+}
+
+// The steps of a BackOff may grow shorter: heartbeats fit the shortest, which a later copy has to live with.
+func TestCase8_HeartbeatsFitTheShortestStep(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.made(func(c *jetstream.ConsumerConfig) {
+		c.MaxDeliver, c.BackOff = 10, []time.Duration{3 * time.Second, 200 * time.Millisecond}
+	})
+	p := r.replica(bind)
+	r.publish(1, 1)
+	p.got(1)[0].GiveBack(0)
+	m := p.got(2)[1]
+	p.beats(15) // 15/3 times 200 ms
+	if n := m.Deliveries(); n != 2 {
+		t.Errorf("handed out %d times, want 2", n)
+	}
+	m.Ack()
+	r.settled()
 }
 
 // Bind makes nothing.

@@ -71,3 +71,14 @@ func Beat(c *Consumer) {
 	c.mu.Unlock()
 	c.beat(c.now() + time.Hour)
 }
+
+// DeliverStatus has a status arrive for a pull of the epoch before.
+func DeliverStatus(c *Consumer, header nats.Header) {
+	c.mu.Lock()
+	epoch := c.pull.epoch - 1
+	c.mu.Unlock()
+	c.received(&nats.Msg{Header: header}, epoch)
+}
+
+// Doubt has the consumer doubt that the durable is still the one it knows.
+func Doubt(c *Consumer) { c.doubt("a test says so") }

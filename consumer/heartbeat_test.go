@@ -2,8 +2,10 @@ package consumer_test
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -42,28 +44,80 @@ func TestL1_HeartbeatsEveryThirdOfTheServersAckWait(t *testing.T) {
 	}
 }
 
-// No heartbeat follows a verdict, however close it comes.
+// No heartbeat follows a verdict, not even one that comes in the middle of a round, before the message's turn.
 func TestL1_NoHeartbeatAfterTheVerdict(t *testing.T) {
 	t.Parallel()
-	p := newRig(t).replica(wait(60*time.Millisecond), most(100))
-	const n = 50
-	p.publish(1, n+1)
+	const n = 600 // more than two chunks
+	var (
+		mu      sync.Mutex
+		turn    = map[string]bool{} // the messages that had their turn in this round
+		started = make(chan struct{}, 1)
+	)
+	p := newRig(t).replica(wait(time.Hour), before(func(c *consumer.Consumer) {
+		consumer.Intercept(c, func(subject string, data []byte) error {
+			if string(data) != "+WPI" {
+				return nil
+			}
+			mu.Lock()
+			turn[subject] = true
+			mu.Unlock()
+			time.Sleep(20 * time.Microsecond) // a slow round: others wait for their chance between two chunks
+			select {
+			case started <- struct{}{}:
+			default:
+			}
+			return nil
+		})
+	}))
+	p.publish(1, n)
 	ms := p.got(n)
-	for _, m := range ms[:n] {
-		p.beats(1) // one round is under way, most likely
+	hadTurn := func(m *consumer.Message) bool {
+		prefix := fmt.Sprintf("$JS.ACK.%s.%s.1.%d.%d.%d.", stream, durable, m.Sequence(), m.Sequence(), m.Stored().UnixNano())
+		mu.Lock()
+		defer mu.Unlock()
+		for subject := range turn {
+			if strings.HasPrefix(subject, prefix) {
+				return true
+			}
+		}
+		return false
+	}
+	early := 0 // acked in the middle of a round, before their turn
+	for range 3 {
+		clear(turn)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			consumer.Beat(p.c)
+		}()
+		<-started
+		for _, m := range ms {
+			select {
+			case <-done:
+			default:
+				if !hadTurn(m) && m.Ack() && !hadTurn(m) {
+					early++
+				}
+			}
+		}
+		<-done
+		for len(started) > 0 {
+			<-started
+		}
+	}
+	if early == 0 {
+		t.Error("no verdict came in the middle of a round")
+	}
+	for _, m := range ms {
 		m.Ack()
 	}
-	p.ended(consumer.Acked, ms[:n]...)
-	p.got(n + 1)
-	p.beats(3)
-	for seq := range uint64(n) {
-		after := false
-		for _, s := range p.wire.Of(seq + 1) {
-			if after && !s.Verdict() {
-				t.Fatalf("%s follows the verdict", s)
-			}
-			after = after || s.Verdict()
+	p.ended(consumer.Acked, ms...)
+	after := map[uint64]bool{}
+	for _, s := range p.wire.All() {
+		if after[s.StreamSeq] && !s.Verdict() {
+			t.Fatalf("%s follows the verdict", s)
 		}
+		after[s.StreamSeq] = after[s.StreamSeq] || s.Verdict()
 	}
 }
 

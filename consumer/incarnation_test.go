@@ -106,6 +106,38 @@ func TestCase32_StreamMadeAnewWhileDisconnected(t *testing.T) {
 	}
 }
 
+// A doubt that is raised while the durable is being looked up is not laid to rest by what that look-up finds,
+// which may be older: here the durable that was deleted meanwhile, with its stream.
+func TestCase32_DoubtDuringALookUp(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	p := r.replica(holds(1))
+	r.publish(1, 1)
+	m := p.got(1)[0]
+	seen := r.srv.Conn()
+	lookUps, err := seen.SubscribeSync(fmt.Sprintf("$JS.API.CONSUMER.INFO.%s.%s", stream, durable))
+	r.check("subscribe", err)
+	r.check("flush", seen.FlushTimeout(natstest.Patience))
+	p.proxy.Stall(natstest.ServerToClient)
+	consumer.Doubt(p.c)
+	_, err = lookUps.NextMsg(natstest.Patience)
+	r.check("look-up", err)
+	r.info() // so the one before is answered, and the answer held back
+	r.deleteStream()
+	r.makeStream()
+	r.publish(101, 101)
+	other := r.replica()
+	fresh := other.got(1)[0]
+	m.Ack()
+	consumer.Doubt(p.c)
+	p.proxy.Resume(natstest.ServerToClient)
+	p.ended(consumer.Forgotten, m)
+	p.only(1, natstest.Ack, 0, 0)
+	r.ackPending(1)
+	fresh.Ack()
+	r.settled()
+}
+
 // Nobody makes the stream again: the consumer does, as at the start.
 func TestL4_StreamDeleted(t *testing.T) {
 	t.Parallel()

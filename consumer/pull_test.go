@@ -53,13 +53,17 @@ func TestL2_ExpiredPulls(t *testing.T) {
 	p.publish(1, 1)
 	p.got(1)
 	p.pulls.WaitFor(t, "four pulls", func(seen []natstest.Pull) bool { return len(seen) >= 4 })
-	for i, pull := range p.pulls.All() {
+	pulls := p.pulls.All()
+	for i, pull := range pulls {
 		want := limit - 1
 		if i == 0 {
 			want = limit
 		}
 		if pull.Batch != want {
 			t.Errorf("pull %d asks for %d, want %d", i+1, pull.Batch, want)
+		}
+		if pull.Reply != pulls[0].Reply {
+			t.Errorf("pull %d is for another inbox, as if the one before was lost", i+1)
 		}
 	}
 	p.publish(2, 9)
@@ -94,13 +98,35 @@ func TestL2_SetLimit(t *testing.T) {
 	p.got(4)
 	p.c.SetLimit(1 << 30) // MaxAckPending is the most
 	ms := p.got(10)
-	if got := asked(p.pulls.All()); got > 4+consumer.DefaultMaxAckPending {
-		t.Errorf("%d asked for", got)
+	for _, pull := range p.pulls.All() {
+		if pull.Batch > consumer.DefaultMaxAckPending {
+			t.Errorf("%d asked for", pull.Batch)
+		}
 	}
 	for _, m := range ms {
 		m.Ack()
 	}
 	p.settled()
+}
+
+// What was asked for before is taken back with a limit of none: others get it.
+func TestL2_SetLimitTakesBackWhatWasAskedFor(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a := r.replica(holds(5))
+	a.pulls.Last(t)
+	r.check("flush", a.conn.FlushTimeout(natstest.Patience))
+	a.c.SetLimit(0)
+	r.check("flush", a.conn.FlushTimeout(natstest.Patience))
+	b := r.replica()
+	r.publish(1, 10)
+	b.got(10)
+	a.c.SetLimit(1)
+	r.publish(11, 12) // one to each, as they have asked
+	natstest.Until(t, "it takes part again", natstest.Patience, func() bool { return len(a.sequences())+len(b.sequences()) == 12 })
+	if got := a.sequences(); len(got) > 1 || len(got) == 1 && got[0] < 11 {
+		t.Errorf("handed out %v", got)
+	}
 }
 
 // Memory is bounded by MaxAckPending, over all replicas and whatever is in the stream.
@@ -201,6 +227,27 @@ func TestCase1_StatusesEndPulls(t *testing.T) {
 			p.settled()
 			p.healthy()
 		})
+	}
+}
+
+// What the server says of a pull that was given up is no news: neither its end nor what it had left counts.
+func TestL2_StatusOfAnOldPull(t *testing.T) {
+	t.Parallel()
+	const limit = 8
+	p := newRig(t).replica(most(limit))
+	p.status(409, "Leadership Change", nil)
+	p.pulls.WaitFor(t, "another pull", func(seen []natstest.Pull) bool { return len(seen) == 2 })
+	for _, status := range []string{"408", "404", "409", "503"} {
+		consumer.DeliverStatus(p.c, nats.Header{"Status": {status}, "Nats-Pending-Messages": {"8"}})
+	}
+	p.publish(1, 20)
+	p.got(limit)
+	p.beats(4 * limit)
+	if n := len(p.sequences()); n != limit {
+		t.Errorf("%d held, want %d", n, limit)
+	}
+	if n := len(p.pulls.All()); n != 2 {
+		t.Errorf("%d pulls, want 2", n)
 	}
 }
 

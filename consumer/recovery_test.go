@@ -341,6 +341,8 @@ func TestL4_DurableMadeAnewUnsafe(t *testing.T) {
 		return err != nil && !errors.Is(err, nats.ErrConnectionClosed) && len(p.log.containing("max_deliver")) > 0
 	})
 	m.Ack() // which waits: nobody knows what it would hit
+	r.check("flush", p.conn.FlushTimeout(natstest.Patience))
+	p.only(1, natstest.Ack, 0, 0)
 	cfg := r.info().Config
 	cfg.MaxDeliver = -1
 	_, err := r.js.UpdateConsumer(r.ctx(), stream, cfg)

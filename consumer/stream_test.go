@@ -1,6 +1,9 @@
 package consumer_test
 
 import (
+	"context"
+	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -194,6 +197,77 @@ func TestS12_ProvisioningAtOnce(t *testing.T) {
 	for _, err := range errs {
 		r.check("provision", err)
 	}
+}
+
+// Replicas of different versions begin at once: whoever is slower finds a durable that is not as it would have
+// made it.
+func TestS12_ReplicasThatDifferOpenAtOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	const n = 8
+	var (
+		all  sync.WaitGroup
+		errs [n]error
+		js   [n]jetstream.JetStream
+	)
+	for i := range js {
+		js[i] = r.srv.JetStream(nats.Name("apart"))
+	}
+	for round := range 5 {
+		for i := range n {
+			all.Go(func() {
+				var c *consumer.Consumer
+				c, errs[i] = consumer.Open(r.ctx(), js[i], consumer.Config{
+					Subjects: []string{subject}, Durable: fmt.Sprint(durable, round), AckWait: time.Duration(i+1) * time.Second,
+					Logger: slog.New(new(journal)),
+				})
+				if errs[i] == nil {
+					errs[i] = c.Close(r.ctx())
+				}
+			})
+		}
+		all.Wait()
+		for _, err := range errs {
+			r.check("open", err)
+		}
+	}
+}
+
+// late is a view of JetStream in which a durable is found only when it was looked up before.
+type late struct{ jetstream.JetStream }
+
+type lateStream struct {
+	jetstream.Stream
+	looked *bool
+}
+
+func (l late) Stream(ctx context.Context, name string) (jetstream.Stream, error) {
+	s, err := l.JetStream.Stream(ctx, name)
+	return lateStream{s, new(bool)}, err
+}
+
+func (s lateStream) Consumer(ctx context.Context, name string) (jetstream.Consumer, error) {
+	if !*s.looked {
+		*s.looked = true
+		return nil, jetstream.ErrConsumerNotFound
+	}
+	return s.Stream.Consumer(ctx, name)
+}
+
+// Somebody makes the durable after it was looked for: that one is used, checked like any other.
+func TestS12_SomebodyMadeTheDurableFirst(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.made(func(c *jetstream.ConsumerConfig) { c.AckWait = time.Hour })
+	cfg := consumer.Config{Subjects: []string{subject}, Durable: durable, AckWait: time.Minute, Logger: slog.New(new(journal))}
+	c, err := consumer.Open(r.ctx(), late{r.js}, cfg)
+	r.check("open", err)
+	if c.AckWait() != time.Minute || r.info().Config.AckWait != time.Minute {
+		t.Errorf("AckWait %v, at the server %v", c.AckWait(), r.info().Config.AckWait)
+	}
+	cfg.Subjects = []string{"orders.created"}
+	_, err = consumer.Open(r.ctx(), late{r.js}, cfg)
+	names(t, err, "filter", "orders.created", "orders.>")
 }
 
 // Somebody makes the stream under another name, after it was looked for: that one is used.

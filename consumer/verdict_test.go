@@ -196,6 +196,46 @@ func TestL5_NoNakAfterTheLeaseLapsed(t *testing.T) {
 	}
 }
 
+// The same while no heartbeat gets through at all, so that nothing is known but the time.
+func TestL5_NoNakWhenHeartbeatsFail(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	heartbeats := mute{prefix: "+WPI"}
+	heartbeats.on.Store(true)
+	a := r.replica(wait(300*time.Millisecond), holds(1), heartbeats.option())
+	r.publish(1, 1)
+	held := a.got(1)[0]
+	b := r.replica(wait(300*time.Millisecond), holds(1))
+	copied := b.got(1)[0]
+	held.GiveBack(0)
+	a.ended(consumer.GivenBack, held)
+	b.beats(6)
+	a.only(1, natstest.Nak, 0, 0)
+	if n := copied.Deliveries(); n != 2 {
+		t.Errorf("delivery %d, want 2", n)
+	}
+}
+
+// What is held when the durable is made anew has no lease there: it is not given back.
+func TestL5_NoNakAfterTheDurableWasMadeAnew(t *testing.T) {
+	t.Parallel()
+	p := newRig(t).replica(hurry, wait(500*time.Millisecond), holds(1))
+	p.publish(1, 1)
+	held := p.got(1)[0]
+	p.beats(1)
+	p.lost()
+	p.wasRecovered(1)
+	p.healthy()
+	held.GiveBack(0)
+	p.ended(consumer.GivenBack, held)
+	again := p.got(2)[1]
+	p.beats(3)
+	p.only(1, natstest.Nak, 0, 0)
+	if n := again.Deliveries(); n != 1 {
+		t.Errorf("delivery %d, want the first of the new durable", n)
+	}
+}
+
 // A copy whose count says that another replica was given one in between is not given back either.
 func TestL5_NoNakAfterAnotherReplicaHadIt(t *testing.T) {
 	t.Parallel()

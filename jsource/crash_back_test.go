@@ -68,6 +68,35 @@ func TestBackAfterAStop(t *testing.T) {
 	}
 }
 
+// S1 and T2: an event arrives while an attempt on its key is running, which succeeds; the replica dies before
+// the next attempt on the key. The event was not settled by the first one: it is reconciled elsewhere.
+func TestDeathBetweenAttemptsLosesNothing(t *testing.T) {
+	w := newWorld(t)
+	proxy := natstest.NewProxy(t, w.srv.Addr())
+	short := withSource(func(s *widgetSource) { s.AckWait(500 * time.Millisecond) })
+	a := w.join(through(natstest.Connect(t, proxy.URL())), short, holding("key", "next"))
+	first := w.publish("key")[0]
+	a.waitBegun(t, "key")
+	w.publish("next")
+	second := w.publish("key")[0]
+	waitHeld(t, a.source, 3)
+	a.release("key")
+	a.waitBegun(t, "next") // it is before the second attempt on the key in the queue
+	w.witness.WaitFor(t, "the first event is settled", func([]natstest.Settlement) bool {
+		return len(w.witness.Verdicts(first.Sequence)) > 0
+	})
+	w.expectSaid(second.Sequence, "")
+	proxy.Refuse(true) // nothing that it says from now on reaches the server
+	proxy.Cut()
+
+	b := w.join(short)
+	b.waitDone(t, "key", "next")
+	w.settled()
+	b.expectOnce(t, "key", "next")
+	proxy.Refuse(false)
+	a.release("next")
+}
+
 // Case 31: an attempt started a job elsewhere and says Unfinished; events of other keys are reconciled and
 // settled later on. When the process has died and the server was restarted, the job is taken up again and the
 // others are not: there is no bookmark that the later ones have moved past it.
