@@ -25,6 +25,11 @@ type bounds struct {
 	pulse time.Duration
 }
 
+// resend is how long a verdict waits that was sent so many times.
+func (b *bounds) resend(tries int) time.Duration {
+	return min(b.resendFirst<<min(tries-1, 10), b.resendMost)
+}
+
 var defaultBounds = bounds{
 	poll:        5 * time.Second,
 	lookUp:      5 * time.Second,

@@ -92,7 +92,8 @@ func (c *Config) complete() error {
 	if c.HoldLimit < 0 {
 		bad("hold limit %v is negative", c.HoldLimit)
 	}
-	if c.DeliverPolicy == jetstream.DeliverByStartSequencePolicy || c.DeliverPolicy == jetstream.DeliverByStartTimePolicy {
+	switch c.DeliverPolicy {
+	case jetstream.DeliverByStartSequencePolicy, jetstream.DeliverByStartTimePolicy:
 		bad("DeliverPolicy %v needs a start: create the durable yourself and use Bind", c.DeliverPolicy)
 	}
 	if len(errs) > 0 {

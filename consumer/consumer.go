@@ -355,7 +355,8 @@ func (c *Consumer) StopPulling(ctx context.Context) error {
 	// What the server sent before it knew arrives in order, and received gives it back.
 	var err error
 	for _, sub := range subs {
-		if e := c.drain(ctx, sub); e != nil && !errors.Is(e, nats.ErrConnectionClosed) && !errors.Is(e, nats.ErrBadSubscription) {
+		e := c.drain(ctx, sub)
+		if e != nil && !errors.Is(e, nats.ErrConnectionClosed) && !errors.Is(e, nats.ErrBadSubscription) {
 			err = c.underWay(e)
 		}
 	}
@@ -377,6 +378,9 @@ func (c *Consumer) StopPulling(ctx context.Context) error {
 func (c *Consumer) underWay(err error) error {
 	return fmt.Errorf("consumer %q: waiting for messages under way to arrive: %w", c.cfg.Durable, err)
 }
+
+// told is how soon whoever hands out messages takes in that it is to stop.
+const told = 100 * time.Millisecond
 
 // Close stops everything: it calls StopPulling, waits until the server has confirmed the verdicts given
 // so far and Handle has returned, or until ctx ends, and lets go of whatever is still held, which the
@@ -410,7 +414,12 @@ func (c *Consumer) Close(ctx context.Context) error {
 	select {
 	case <-c.handed:
 	case <-ctx.Done():
-		err = errors.Join(err, fmt.Errorf("consumer %q: the Handler is still busy with a message", c.cfg.Durable))
+		// ctx may have ended with the wait before this one: whoever hands out messages has only now been told.
+		select {
+		case <-c.handed:
+		case <-time.After(told):
+			err = errors.Join(err, fmt.Errorf("consumer %q: the Handler is still busy with a message", c.cfg.Durable))
+		}
 	}
 
 	c.mu.Lock()

@@ -122,7 +122,8 @@ func (c *Consumer) checkDurable(ctx context.Context, info *jetstream.ConsumerInf
 			c.cfg.Durable, c.stream, is.AckWait, update.AckWait, is.MaxAckPending, update.MaxAckPending, err)
 	}
 	c.cfg.Logger.Info("durable updated", "stream", c.stream, "durable", c.cfg.Durable,
-		"ack_wait", update.AckWait, "was", is.AckWait, "max_ack_pending", update.MaxAckPending, "max_ack_pending_was", is.MaxAckPending)
+		"ack_wait", update.AckWait, "was", is.AckWait,
+		"max_ack_pending", update.MaxAckPending, "max_ack_pending_was", is.MaxAckPending)
 	return cons.CachedInfo(), nil
 }
 

@@ -222,7 +222,8 @@ func TestS9_DeliverPolicyWhenItIsMade(t *testing.T) {
 		t.Errorf("handed out %v, want 5", p.sequences())
 	}
 	is := r.info().Config
-	if is.AckPolicy != jetstream.AckExplicitPolicy || is.MaxDeliver != -1 || len(is.BackOff) != 0 || is.FilterSubject != subject {
+	if is.AckPolicy != jetstream.AckExplicitPolicy || is.MaxDeliver != -1 ||
+		len(is.BackOff) != 0 || is.FilterSubject != subject {
 		t.Errorf("made as %+v", is)
 	}
 }

@@ -172,7 +172,8 @@ func (c *Consumer) release(now time.Duration) {
 	c.mu.Unlock()
 	for _, m := range over {
 		if c.giveBack(m, 0, Released) {
-			c.log.Warn("a message was held as long as the hold limit allows: given back", "sequence", m.seq, "limit", c.cfg.HoldLimit)
+			c.log.Warn("a message was held as long as the hold limit allows: given back",
+				"sequence", m.seq, "limit", c.cfg.HoldLimit)
 		}
 	}
 }

@@ -228,7 +228,8 @@ func TestCase32_Clash(t *testing.T) {
 	ms := p.got(3)
 	ms[0].Ack()
 	p.ended(consumer.Acked, ms[0])
-	consumer.Deliver(p.c, fmt.Sprintf("$JS.ACK.%s.%s.1.2.2.%d.0", stream, durable, ms[1].Stored().Add(time.Hour).UnixNano()), "other")
+	stored := ms[1].Stored().Add(time.Hour).UnixNano()
+	consumer.Deliver(p.c, fmt.Sprintf("$JS.ACK.%s.%s.1.2.2.%d.0", stream, durable, stored), "other")
 	p.ended(consumer.Forgotten, ms[1], ms[2])
 	if ms[1].Ack() {
 		t.Error("a forgotten message was acked")

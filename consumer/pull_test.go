@@ -123,7 +123,9 @@ func TestL2_SetLimitTakesBackWhatWasAskedFor(t *testing.T) {
 	b.got(10)
 	a.c.SetLimit(1)
 	r.publish(11, 12) // one to each, as they have asked
-	natstest.Until(t, "it takes part again", natstest.Patience, func() bool { return len(a.sequences())+len(b.sequences()) == 12 })
+	natstest.Until(t, "it takes part again", natstest.Patience, func() bool {
+		return len(a.sequences())+len(b.sequences()) == 12
+	})
 	if got := a.sequences(); len(got) > 1 || len(got) == 1 && got[0] < 11 {
 		t.Errorf("handed out %v", got)
 	}

@@ -134,7 +134,8 @@ func TestCase4_ResumesBehindTheLastSettled(t *testing.T) {
 // The floor was never polled: what this replica has settled comes again, and is acked unreconciled.
 func TestL4_SettledMessagesAreAckedAgain(t *testing.T) {
 	t.Parallel()
-	p := newRig(t).replica(before(func(c *consumer.Consumer) { consumer.SetPoll(c, time.Hour) }), work(func(m *consumer.Message) {
+	never := before(func(c *consumer.Consumer) { consumer.SetPoll(c, time.Hour) })
+	p := newRig(t).replica(never, work(func(m *consumer.Message) {
 		if m.Sequence() == 3 {
 			m.Term()
 			return
@@ -441,9 +442,12 @@ func TestL4_PermissionLostAndRegained(t *testing.T) {
 	users := func(deny ...string) func(*server.Options) {
 		return func(o *server.Options) {
 			o.NoAuthUser = "admin"
-			o.Users = []*server.User{{Username: "admin", Password: "admin"}, {Username: "app", Password: "app", Permissions: &server.Permissions{
-				Publish: &server.SubjectPermission{Allow: []string{">"}, Deny: deny},
-			}}}
+			o.Users = []*server.User{
+				{Username: "admin", Password: "admin"},
+				{Username: "app", Password: "app", Permissions: &server.Permissions{
+					Publish: &server.SubjectPermission{Allow: []string{">"}, Deny: deny},
+				}},
+			}
 		}
 	}
 	for name, deny := range map[string]string{
@@ -452,7 +456,8 @@ func TestL4_PermissionLostAndRegained(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, natstest.WithConfig(users()))
-			p := r.replica(hurry, wait(500*time.Millisecond), ack, before(func(c *consumer.Consumer) { consumer.SetLookUp(c, 300*time.Millisecond) }),
+			p := r.replica(hurry, wait(500*time.Millisecond), ack,
+				before(func(c *consumer.Consumer) { consumer.SetLookUp(c, 300*time.Millisecond) }),
 				func(s *setup) { s.conn = append(s.conn, nats.UserInfo("app", "app")) })
 			r.publish(1, 1)
 			p.got(1)
@@ -488,7 +493,9 @@ func TestConnectionClosedForGood(t *testing.T) {
 	p.publish(1, 1)
 	m := p.got(1)[0]
 	p.conn.Close()
-	natstest.Until(t, "it says so", natstest.Patience, func() bool { return errors.Is(p.c.Healthy(), nats.ErrConnectionClosed) })
+	natstest.Until(t, "it says so", natstest.Patience, func() bool {
+		return errors.Is(p.c.Healthy(), nats.ErrConnectionClosed)
+	})
 	m.Ack()
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()

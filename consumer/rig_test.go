@@ -68,7 +68,8 @@ func (r *rig) publish(first, last int) {
 		natstest.Eventually(r.t, fmt.Sprintf("event %d is stored", i), natstest.Patience, func() error {
 			ctx, cancel := context.WithTimeout(r.ctx(), 2*time.Second)
 			defer cancel()
-			_, err := r.js.Publish(ctx, fmt.Sprintf("orders.created.%d", i), fmt.Append(nil, i), jetstream.WithMsgID(strconv.Itoa(i)))
+			_, err := r.js.Publish(ctx, fmt.Sprintf("orders.created.%d", i), fmt.Append(nil, i),
+				jetstream.WithMsgID(strconv.Itoa(i)))
 			return err
 		})
 	}

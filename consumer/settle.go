@@ -167,7 +167,7 @@ func (c *Consumer) resend(now time.Duration) {
 			c.end(m)
 			c.counts.Unconfirmed++
 			given = append(given, m)
-		case !c.suspect && (m.tries == 0 || now-m.sent > min(c.bounds.resendFirst<<min(m.tries-1, 10), c.bounds.resendMost)):
+		case !c.suspect && (m.tries == 0 || now-m.sent > c.bounds.resend(m.tries)):
 			if m.tries > 0 {
 				c.counts.Resent++
 			}

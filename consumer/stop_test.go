@@ -256,7 +256,9 @@ func TestNothingIsLeftBehind(t *testing.T) { // not parallel: it looks at all go
 	r.publish(11, 20)
 	p.got(20)
 	r.check("close", p.c.Close(r.ctx()))
-	natstest.Until(t, "the subscriptions are gone", natstest.Patience, func() bool { return p.conn.NumSubscriptions() <= had })
+	natstest.Until(t, "the subscriptions are gone", natstest.Patience, func() bool {
+		return p.conn.NumSubscriptions() <= had
+	})
 	natstest.Until(t, "the goroutines are gone", natstest.Patience, func() bool {
 		buf := make([]byte, 1<<20)
 		return !strings.Contains(string(buf[:runtime.Stack(buf, true)]), "jsource/consumer.(*Consumer)")

@@ -140,6 +140,21 @@ func TestCleanHistories(t *testing.T) {
 			s.signal("r", ack, 1)
 			s.signal("r", ack, 2)
 		},
+		"decided, and its verdict held back": func(s *story) {
+			s.publish(1, "a")
+			s.publish(2, "b")
+			s.deliver("r", 1)
+			s.deliver("r", 2)
+			s.mapped("r", 1)
+			s.mapped("r", 2)
+			s.attempt("r", "a")
+			for range 5 {
+				s.answer("r", s.signal("r", beat, 2))
+			}
+			s.signal("r", ack, 1)
+			s.attempt("r", "b")
+			s.signal("r", ack, 2)
+		},
 		"given back within the lease": func(s *story) {
 			s.publish(1, "a")
 			s.deliver("r", 1)

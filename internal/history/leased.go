@@ -37,18 +37,31 @@ func (r *Report) beaten(v *view) {
 const rounds = 2
 
 // kept checks that the replica sent heartbeats for the message while it held it, as often as for others: from
-// its mapping to the verdict or nak, which show that it held it all the time. A round is told by the one
-// heartbeat in it that wants to be answered.
+// its mapping to the verdict or nak, which show that it held it all the time, but no longer than until an attempt
+// may have decided it: the verdict may be sent later. A round is told by the one heartbeat in it that wants to
+// be answered.
 func (r *Report) kept(v *view) {
-	if len(v.mappings) != 1 || v.mappings[0].Failed || len(v.signals) == 0 {
+	if len(v.mappings) != 1 || v.mappings[0].Failed || len(v.signals) == 0 || r.index.Supersede {
 		return
 	}
 	from := v.mappings[0].End
+	decided := v.signals[len(v.signals)-1].At
+	for _, req := range v.message.publish.Owes {
+		for _, a := range after(r.index.attempts[req][v.replica], from) {
+			if a.Outcome == Success || a.Outcome == Terminal || a.Outcome == Failed || a.Outcome == Panicked {
+				decided = min(decided, a.End)
+				break
+			}
+		}
+	}
 	missed, link := 0, 0
 	next := 0
 	for _, b := range r.index.asking[v.replica] {
 		if b.At < from {
 			continue
+		}
+		if b.At > decided {
+			return
 		}
 		for next < len(v.signals) && (v.signals[next].At < b.At || v.signals[next] == b) {
 			if v.signals[next].Kind != Beat {
