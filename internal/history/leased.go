@@ -44,6 +44,9 @@ func (r *Report) kept(v *view) {
 	if len(v.mappings) != 1 || v.mappings[0].Failed || len(v.signals) == 0 || r.index.Supersede {
 		return
 	}
+	if len(v.message.publish.Owes) == 0 {
+		return // decided as soon as it was mapped
+	}
 	from := v.mappings[0].End
 	decided := v.signals[len(v.signals)-1].At
 	for _, req := range v.message.publish.Owes {

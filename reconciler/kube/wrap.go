@@ -35,7 +35,8 @@ func Outcome(res reconcile.Result, err error) queue.Outcome {
 	switch {
 	case isTerminal(err):
 		return queue.Dead
-	case err == nil && res.Requeue: //nolint:staticcheck // deprecated, and in use
+	//lint:ignore SA1019 deprecated, and in use
+	case err == nil && res.Requeue:
 		return queue.Unfinished
 	default:
 		return queue.DefaultPolicy(res, err)

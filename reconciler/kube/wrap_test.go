@@ -34,7 +34,8 @@ func TestWrap_KnowsWhatControllerRuntimeReturns(t *testing.T) {
 	}{
 		{"success", reconcile.Result{}, nil, 1, 0},
 		{"RequeueAfter", reconcile.Result{RequeueAfter: time.Hour}, nil, 1, 0},
-		{"Requeue", reconcile.Result{Requeue: true}, nil, 0, 0}, //nolint:staticcheck // deprecated, and in use
+		//lint:ignore SA1019 deprecated, and in use
+		{"Requeue", reconcile.Result{Requeue: true}, nil, 0, 0},
 		{"error", reconcile.Result{}, boom, 0, 0},
 		{"TerminalError of controller-runtime", reconcile.Result{}, reconcile.TerminalError(boom), 0, 1},
 		{"TerminalError of this module", reconcile.Result{}, reconciler.TerminalError(boom), 0, 1},
