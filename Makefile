@@ -54,6 +54,24 @@ $(eval $(call tool,govulncheck,golang.org/x/vuln,/cmd/govulncheck,tools))
 $(eval $(call tool,benchstat,golang.org/x/perf,/cmd/benchstat,tools))
 $(eval $(call tool,golangci-lint,github.com/golangci/golangci-lint/v2,/cmd/golangci-lint,tools/golangci, (takes minutes the first time)))
 
+# A real API server for tests and examples: kube-apiserver and etcd in one folder, which is what
+# controller-runtime's envtest wants. The folder's name holds both versions.
+kubernetes-version = $(shell awk '$$1 == "$(1)" && $$2 ~ /^v/ {print $$2}' tools/kubernetes/go.mod)
+KUBERNETES := $(call kubernetes-version,k8s.io/kubernetes)
+ETCD := $(call kubernetes-version,go.etcd.io/etcd/server/v3)
+kubernetes := .cache/kubernetes/$(KUBERNETES)-etcd-$(ETCD)
+export KUBEBUILDER_ASSETS ?= $(CURDIR)/$(kubernetes)
+# With a folder of one's own nothing is built.
+assets := $(if $(filter $(CURDIR)/$(kubernetes),$(KUBEBUILDER_ASSETS)),$(kubernetes)/etcd $(kubernetes)/kube-apiserver)
+kube-x := -X k8s.io/component-base/version
+$(kubernetes)/%: tools/kubernetes/go.mod tools/kubernetes/go.sum .cache/go-version
+	@echo "==> building $@ (kube-apiserver takes ten minutes the first time, etcd one)"
+	@mkdir -p $(@D); find .cache/kubernetes -mindepth 1 -maxdepth 1 ! -name $(notdir $(@D)) -exec rm -rf {} +
+	@CGO_ENABLED=0 go -C tools/kubernetes build -o "$(CURDIR)/$@.new" -ldflags='-s -w $(kube-x).gitVersion=$(KUBERNETES) \
+	  $(kube-x).gitMajor=$(subst v,,$(word 1,$(subst ., ,$(KUBERNETES)))) $(kube-x).gitMinor=$(word 2,$(subst ., ,$(KUBERNETES)))' \
+	  $(if $(filter etcd,$*),go.etcd.io/etcd/server/v3,k8s.io/kubernetes/cmd/$*); \
+	  mv $@.new $@; echo "    built in $$SECONDS s"
+
 .PHONY: FORCE
 .cache/go-version: FORCE
 	@mkdir -p .cache; v=$$(go env GOVERSION); if [ "$$v" != "$$(cat $@ 2>/dev/null || true)" ]; then echo "$$v" >$@; fi
@@ -73,7 +91,7 @@ demo: ## run the demo; ARGS='…' are its flags
 
 .PHONY: test $(call part,test)
 test: $(call part,test) ## every test of every module, in random order, with the race detector
-$(call part,test): test@%: | c-compiler
+$(call part,test): test@%: $(assets) | c-compiler
 	@echo "==> go test: $* (compiling takes minutes the first time)"
 	@cd $*; $(GOTEST) $(SHORT) $(TESTFLAGS) ./...
 
@@ -82,7 +100,7 @@ test-short: SHORT := -short
 test-short: $(call part,test) ## the same without the tests that take long
 
 .PHONY: cover
-cover: | c-compiler ## coverage of the main module: the total, and .cache/cover.html line by line
+cover: $(assets) | c-compiler ## coverage of the main module: the total, and .cache/cover.html line by line
 	@mkdir -p .cache
 	@echo "==> go test -coverprofile (compiling takes minutes the first time)"
 	@$(GOTEST) -coverpkg=./... -coverprofile=.cache/cover.out $(TESTFLAGS) ./...
@@ -169,6 +187,10 @@ $(call part,vuln): vuln@%: $(govulncheck)
 	  if [ $$rc = 3 ] && ! grep -q '^ *Module: ' "$(CURDIR)/.cache/vuln"; then rc=0; fi; exit $$rc
 
 ##@ Rest
+
+.PHONY: kubernetes
+kubernetes: $(assets) ## build kube-apiserver and etcd for the tests and examples that need them
+	@ls $(KUBEBUILDER_ASSETS)/{etcd,kube-apiserver}
 
 .PHONY: tools
 tools: $(gofumpt) $(staticcheck) $(golangci-lint) $(govulncheck) $(benchstat) ## build every tool now, and list them
