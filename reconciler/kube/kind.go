@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,14 +20,19 @@ import (
 	"github.com/levelstream/jsource/reconciler"
 )
 
-// syncTimeout bounds how long Start waits for the cache to hold the kind, as controller-runtime's
-// CacheSyncTimeout does.
-const syncTimeout = 2 * time.Minute
+const (
+	// syncTimeout bounds how long Start waits for the cache to hold the kind, as controller-runtime's
+	// CacheSyncTimeout does, and has the same default.
+	syncTimeout = 2 * time.Minute
+	// slow is when it says for the first time that it waits.
+	slow = 10 * time.Second
+)
 
 // Kind is a source of what h makes of the events of a Kubernetes kind, obj naming the kind: what
 // source.Kind is for a controller-runtime controller, with the same handlers and predicates. Start returns once
 // the first list has been pushed. It fails at once when the kind is not in the scheme or not installed, and
-// after 2 minutes when it cannot be listed. What h adds with a delay, with backoff or with low priority is
+// after 2 minutes (see [CacheSyncTimeout]) when it cannot be listed: a cache keeps trying, since that may end,
+// and tells nobody why it fails. What h adds with a delay, with backoff or with low priority is
 // pushed so.
 func Kind[object client.Object, request comparable](c cache.Cache, obj object,
 	h handler.TypedEventHandler[object, request], p ...predicate.TypedPredicate[object],
@@ -40,25 +48,49 @@ type kind[object client.Object, request comparable] struct {
 }
 
 // String names the source in logs and errors.
-func (k *kind[object, request]) String() string { return fmt.Sprintf("kube %T", k.obj) }
+func (k *kind[object, request]) String() string { return "kube " + k.name() }
+
+// name is the Go type, which says the kind except where one type stands for all kinds.
+func (k *kind[object, request]) name() string {
+	switch obj := any(k.obj).(type) {
+	case *unstructured.Unstructured, *metav1.PartialObjectMetadata:
+		if o, ok := obj.(client.Object); ok {
+			return fmt.Sprintf("%T %v", k.obj, o.GetObjectKind().GroupVersionKind())
+		}
+	}
+	return fmt.Sprintf("%T", k.obj)
+}
 
 // Start implements reconciler.Source.
 func (k *kind[object, request]) Start(ctx context.Context, out chan<- request) error {
 	if err := k.available(ctx); err != nil {
-		return fmt.Errorf("watching %T: %w", k.obj, err)
+		return fmt.Errorf("watching %s: %w", k.name(), err)
 	}
 	q := newPushQueue(ctx, out)
 	src := source.TypedKind(k.cache, k.obj, k.handler, k.predicates...)
 	if err := src.Start(ctx, q); err != nil {
-		return fmt.Errorf("watching %T: %w", k.obj, err)
+		return fmt.Errorf("watching %s: %w", k.name(), err)
 	}
-	sync, cancel := context.WithTimeout(ctx, syncTimeout)
+	timeout := syncTimeoutOf(ctx)
+	sync, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	waiting := time.AfterFunc(slow, func() {
+		k.logger(ctx).Warn("still waiting for the first list; is the controller allowed to list and watch the kind?",
+			"kind", k.name(), "for", slow, "at most", timeout)
+	})
+	defer waiting.Stop()
 	if err := src.WaitForSync(sync); err != nil {
-		return fmt.Errorf("watching %T: it could not be listed within %v; is the controller allowed to list and watch it? %w",
-			k.obj, syncTimeout, err)
+		return fmt.Errorf("watching %s: it could not be listed within %v; is the controller allowed to list and watch it? %w",
+			k.name(), timeout, err)
 	}
 	return q.pushed(ctx)
+}
+
+func (k *kind[object, request]) logger(ctx context.Context) *slog.Logger {
+	if h, ours := reconciler.FromContext(ctx); ours {
+		return h.Logger()
+	}
+	return reconciler.DefaultLogger(ctx)
 }
 
 // available reports why the kind cannot be watched, as far as that is known at once.

@@ -15,18 +15,47 @@ import (
 type pushQueue[request comparable] struct {
 	priorityqueue.PriorityQueue[request]
 
-	mu   sync.Mutex
-	busy bool // a request was taken out and is not pushed yet
+	mu      sync.Mutex
+	first   map[request]struct{} // of the first list: added without a delay and not taken out yet
+	all     bool                 // the first list is complete: nothing is added to first any more
+	pushing bool                 // a request was taken out and is not pushed yet
+	done    chan struct{}        // closed when the first list has been pushed
 }
 
 func newPushQueue[request comparable](ctx context.Context, out chan<- request) *pushQueue[request] {
-	q := &pushQueue[request]{PriorityQueue: priorityqueue.New[request]("")}
+	q := &pushQueue[request]{
+		PriorityQueue: priorityqueue.New[request](""),
+		first:         map[request]struct{}{},
+		done:          make(chan struct{}),
+	}
 	go func() {
 		<-ctx.Done()
 		q.ShutDown()
 	}()
 	go q.forward(ctx, out)
 	return q
+}
+
+// Add implements workqueue.TypedInterface, like those that follow: they all add by AddWithOpts.
+func (q *pushQueue[request]) Add(req request) { q.AddWithOpts(priorityqueue.AddOpts{}, req) }
+
+func (q *pushQueue[request]) AddAfter(req request, d time.Duration) {
+	q.AddWithOpts(priorityqueue.AddOpts{After: d}, req)
+}
+
+func (q *pushQueue[request]) AddRateLimited(req request) {
+	q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true}, req)
+}
+
+func (q *pushQueue[request]) AddWithOpts(o priorityqueue.AddOpts, reqs ...request) {
+	q.mu.Lock()
+	if !q.all && o.After <= 0 && !o.RateLimited {
+		for _, req := range reqs {
+			q.first[req] = struct{}{}
+		}
+	}
+	q.mu.Unlock()
+	q.PriorityQueue.AddWithOpts(o, reqs...)
 }
 
 // forward pushes what is due.
@@ -36,7 +65,10 @@ func (q *pushQueue[request]) forward(ctx context.Context, out chan<- request) {
 		if shutdown {
 			return
 		}
-		q.setBusy(true)
+		q.mu.Lock()
+		q.pushing = true
+		delete(q.first, req)
+		q.mu.Unlock()
 		if priority >= 0 || !reconciler.PushLow(ctx, req) {
 			select {
 			case out <- req:
@@ -45,34 +77,32 @@ func (q *pushQueue[request]) forward(ctx context.Context, out chan<- request) {
 		}
 		q.Forget(req)
 		q.Done(req)
-		q.setBusy(false)
-	}
-}
-
-func (q *pushQueue[request]) setBusy(busy bool) {
-	q.mu.Lock()
-	q.busy = busy
-	q.mu.Unlock()
-}
-
-// pushed waits until all that is due has been pushed.
-func (q *pushQueue[request]) pushed(ctx context.Context) error {
-	ticker := time.NewTicker(time.Millisecond)
-	defer ticker.Stop()
-	for idle := 0; idle < 2; {
 		q.mu.Lock()
-		busy := q.busy
+		q.pushing = false
+		q.look()
 		q.mu.Unlock()
-		if busy || q.Len() > 0 {
-			idle = 0
-		} else {
-			idle++ // between being taken out and being busy a request is in neither
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
 	}
-	return nil
+}
+
+// pushed waits until all that the handler has added so far, and that was to wait for nothing, has been pushed.
+// It is called once.
+func (q *pushQueue[request]) pushed(ctx context.Context) error {
+	q.mu.Lock()
+	q.all = true
+	q.look()
+	q.mu.Unlock()
+	select {
+	case <-q.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// look closes done when the first list has been pushed. The caller holds mu.
+func (q *pushQueue[request]) look() {
+	if q.all && len(q.first) == 0 && !q.pushing && q.first != nil {
+		q.first = nil
+		close(q.done)
+	}
 }

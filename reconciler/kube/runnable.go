@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -21,6 +22,24 @@ func WithoutLeaderElection() Option {
 	return func(r *runnable) { r.everyReplica = true }
 }
 
+// CacheSyncTimeout bounds how long each [Kind] and [Keyed] of the controller waits for its first list when the
+// controller starts. Default: 2 minutes. It panics if d is not positive.
+func CacheSyncTimeout(d time.Duration) Option {
+	if d <= 0 {
+		panic(fmt.Sprintf("kube: CacheSyncTimeout %v is not positive", d))
+	}
+	return func(r *runnable) { r.syncTimeout = d }
+}
+
+type syncTimeoutKey struct{}
+
+func syncTimeoutOf(ctx context.Context) time.Duration {
+	if d, ok := ctx.Value(syncTimeoutKey{}).(time.Duration); ok {
+		return d
+	}
+	return syncTimeout
+}
+
 // Runnable makes a controller of package reconciler, or anything else with such a Start, one that a
 // controller-runtime manager runs. By default it runs in the elected leader only.
 func Runnable(c interface{ Start(context.Context) error }, opts ...Option) manager.Runnable {
@@ -34,12 +53,16 @@ func Runnable(c interface{ Start(context.Context) error }, opts ...Option) manag
 type runnable struct {
 	controller   interface{ Start(context.Context) error }
 	everyReplica bool
+	syncTimeout  time.Duration // 0: the default
 }
 
 // Start implements manager.Runnable.
 func (r *runnable) Start(ctx context.Context) error {
 	if r.everyReplica {
 		ctx = reconciler.WithEveryReplica(ctx)
+	}
+	if r.syncTimeout > 0 {
+		ctx = context.WithValue(ctx, syncTimeoutKey{}, r.syncTimeout)
 	}
 	return r.controller.Start(ctx)
 }
