@@ -65,7 +65,8 @@ func (c *Consumer) connection(up bool) {
 	if !c.down { // it was lost, even if it is up again by now
 		c.suspectNow()
 		c.lease.interrupted(c.now())
-		_ = c.renew() // fails only on a connection that is closed
+		c.denials = denials{seen: c.denials.seen} // the new one may have other permissions
+		_ = c.renew()                             // fails only on a connection that is closed
 		c.pull.retire()
 	}
 	c.down = !up
@@ -162,7 +163,7 @@ func (c *Consumer) lookUp(ctx context.Context, reason string, arrives *uint64) e
 		c.ails(fmt.Errorf("durable %q of stream %q is gone: %w", c.cfg.Durable, c.stream, err))
 		return c.remake(ctx, doubts)
 	case err != nil:
-		return c.denied(fmt.Errorf("looking up durable %q of stream %q: %w", c.cfg.Durable, c.stream, err))
+		return fmt.Errorf("looking up durable %q of stream %q: %w", c.cfg.Durable, c.stream, err)
 	case !info.Created.Equal(c.durableMade):
 		return c.adopt(ctx, info, doubts)
 	}
@@ -177,27 +178,21 @@ func (c *Consumer) lookUp(ctx context.Context, reason string, arrives *uint64) e
 		c.pull.stuck++
 		err = c.renew()
 	}
-	stalls, silent := c.pull.stuck, c.pull.silent
+	stalls, silent, denied := c.pull.stuck, c.pull.silent, c.denied()
 	c.mu.Unlock()
 	switch {
 	case err != nil:
 		return err
+	case denied != nil:
+		return denied
 	case silent > 1:
-		return c.denied(fmt.Errorf("the server does not answer pulls: may %s be published to?", c.nextSubject()))
+		return fmt.Errorf("the server does not answer pulls: may %s be published to?", c.nextSubject())
 	case stalls > 1:
 		return fmt.Errorf("%d messages are pending, and none arrive in answer to pulls", info.NumPending)
 	case stuck:
 		c.log.Warn("messages are pending but none arrive: pulling anew", "pending", info.NumPending)
 	}
 	return c.refusal(info)
-}
-
-// denied adds to err what the server denied last, if that is why.
-func (c *Consumer) denied(err error) error {
-	if last := c.conn.LastError(); errors.Is(last, nats.ErrPermissionViolation) {
-		return fmt.Errorf("%w (%w)", err, last)
-	}
-	return err
 }
 
 // cleared takes in what the server says of the durable, which is the one it was before: verdicts that
@@ -252,7 +247,7 @@ func (c *Consumer) lookUpStream(ctx context.Context) (jetstream.Stream, error) {
 	}
 	want := c.wantedStream()
 	if want.Make.Name == c.stream {
-		return ProvisionStream(ctx, c.js, want)
+		return provisionStream(ctx, c.js, want)
 	}
 	name, err := holder(ctx, c.js, want)
 	if err == nil && name == "" {

@@ -31,7 +31,7 @@ type Handler interface {
 // Consumer consumes one durable. Its methods may be called from any goroutine.
 type Consumer struct {
 	cfg     Config
-	js      jetstream.JetStream
+	js      *permitted
 	conn    *nats.Conn
 	log     *slog.Logger
 	handler Handler
@@ -64,6 +64,7 @@ type Consumer struct {
 	lease    lease
 	pull     pull
 	health   health
+	denials  denials
 	counts   Counts
 	idle     chan struct{} // closed when unsent becomes empty, while somebody waits for it
 
@@ -84,7 +85,7 @@ func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Consumer, e
 	}
 	c := &Consumer{
 		cfg:      cfg,
-		js:       js,
+		js:       permit(js),
 		conn:     js.Conn(),
 		began:    time.Now(),
 		messages: map[uint64]*Message{},
@@ -119,6 +120,7 @@ func (c *Consumer) Start(h Handler) error {
 	if c.started || c.closed {
 		return fmt.Errorf("consumer %q: it was started or closed before", c.cfg.Durable)
 	}
+	c.denials.seen = c.conn.LastError()
 	var err error
 	if c.answers, err = c.subscribe(c.inbox+".a.*", c.answered); err != nil {
 		return err
@@ -159,6 +161,7 @@ func (c *Consumer) received(msg *nats.Msg, epoch uint64) {
 		return // handed out by a durable that is gone: the new one does so again
 	}
 	c.pull.arrived(now, epoch)
+	c.denials.pull, c.denials.hear = nil, nil
 	if old := c.messages[d.seq]; old != nil {
 		if old.stored != d.time {
 			c.clash(msg.Reply)

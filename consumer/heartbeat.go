@@ -127,6 +127,7 @@ func (c *Consumer) beatAnswered(token string, refused bool) {
 	sent, now := time.Duration(nanos), c.now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.denials.settle = nil
 	l := &c.lease
 	if sent < l.ignore || sent <= l.sent {
 		return

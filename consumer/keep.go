@@ -19,6 +19,7 @@ func (c *Consumer) keep() {
 		c.resend(now)
 		c.release(now)
 		c.watch(now)
+		c.noticeDenials()
 		if tick := c.tick(); tick != every { // AckWait was changed
 			every = tick
 			ticker.Reset(every)

@@ -16,7 +16,7 @@ func (c *Consumer) provision(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.StartTimeout)
 	defer cancel()
 	return Retry(ctx, func(ctx context.Context) error {
-		stream, err := ProvisionStream(ctx, c.js, c.wantedStream())
+		stream, err := provisionStream(ctx, c.js, c.wantedStream())
 		if err != nil {
 			return err
 		}
@@ -52,6 +52,9 @@ func Retry(ctx context.Context, try func(ctx context.Context) error) error {
 // Transient reports whether err may go away by itself: a server that cannot be reached, a cluster without a
 // leader.
 func Transient(err error) bool {
+	if errors.Is(err, nats.ErrPermissionViolation) {
+		return false
+	}
 	for _, e := range []error{
 		nats.ErrNoResponders, nats.ErrTimeout, nats.ErrDisconnected, nats.ErrConnectionReconnecting,
 		nats.ErrReconnectBufExceeded, nats.ErrNoServers, context.DeadlineExceeded, nats.ErrStaleConnection,

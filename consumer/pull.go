@@ -210,6 +210,7 @@ func (c *Consumer) pullStatus(status string, header nats.Header, epoch uint64) {
 		return // that pull was given up before
 	}
 	c.pull.heard, c.pull.silent = c.now(), 0
+	c.denials.pull, c.denials.hear = nil, nil
 	switch status {
 	case "100": // the pull is alive
 		c.mu.Unlock()

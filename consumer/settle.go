@@ -79,6 +79,7 @@ func (c *Consumer) answered(msg *nats.Msg) {
 		return
 	}
 	c.mu.Lock()
+	c.denials.settle = nil
 	m := c.unsent[id]
 	if m == nil {
 		c.mu.Unlock()

@@ -94,6 +94,10 @@ type StreamWant struct {
 // never changed; one that does not hold all that is wanted, or from which messages can vanish before they
 // are settled, is refused with an error that names the field.
 func ProvisionStream(ctx context.Context, js jetstream.JetStream, w StreamWant) (jetstream.Stream, error) {
+	return provisionStream(ctx, permit(js), w)
+}
+
+func provisionStream(ctx context.Context, js *permitted, w StreamWant) (jetstream.Stream, error) {
 	name, err := holder(ctx, js, w)
 	if err != nil {
 		return nil, err
@@ -134,7 +138,7 @@ func ProvisionStream(ctx context.Context, js jetstream.JetStream, w StreamWant) 
 const subjectsOverlap jetstream.ErrorCode = 10065
 
 // holder is the name of the stream that w wants, "" if any will do and none holds the subjects.
-func holder(ctx context.Context, js jetstream.JetStream, w StreamWant) (string, error) {
+func holder(ctx context.Context, js *permitted, w StreamWant) (string, error) {
 	if w.Name != "" {
 		return w.Name, nil
 	}
@@ -152,7 +156,7 @@ func holder(ctx context.Context, js jetstream.JetStream, w StreamWant) (string, 
 }
 
 // existingStream looks a stream up and checks it.
-func existingStream(ctx context.Context, js jetstream.JetStream, name string, w StreamWant) (jetstream.Stream, error) {
+func existingStream(ctx context.Context, js *permitted, name string, w StreamWant) (jetstream.Stream, error) {
 	stream, err := js.Stream(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("looking up stream %q: %w", name, err)
@@ -166,21 +170,17 @@ func existingStream(ctx context.Context, js jetstream.JetStream, name string, w 
 }
 
 // streamsOf names the streams that hold any of subjects.
-func streamsOf(ctx context.Context, js jetstream.JetStream, subjects []string) ([]string, error) {
+func streamsOf(ctx context.Context, js *permitted, subjects []string) ([]string, error) {
 	var names []string
 	for _, subject := range subjects {
-		lister := js.StreamNames(ctx, jetstream.WithStreamListSubject(subject))
-		for name := range lister.Name() {
-			if !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-		}
-		if err := lister.Err(); err != nil {
+		holders, err := js.streamNames(ctx, subject)
+		if err != nil {
 			return nil, err
 		}
+		names = append(names, holders...)
 	}
 	slices.Sort(names)
-	return names, nil
+	return slices.Compact(names), nil
 }
 
 // checkStream refuses a stream that does not hold all of covers, or from which messages can vanish before

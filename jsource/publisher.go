@@ -78,6 +78,7 @@ func NewPublisher(conn *natsgo.Conn, opts ...PublisherOption) (*Publisher, error
 		}
 		p.js = js
 	}
+	p.js = consumer.Permitted(p.js)
 	return p, nil
 }
 

@@ -144,13 +144,14 @@ func (r *run[K, T, request]) identify() error {
 // begin opens what the source consumes and starts to consume it.
 func (r *run[K, T, request]) begin(source context.Context) error {
 	s, o := r.src, &r.src.options
-	if r.js = o.js; r.js == nil {
-		js, err := jetstream.New(s.conn)
-		if err != nil {
+	js := o.js
+	if js == nil {
+		var err error
+		if js, err = jetstream.New(s.conn); err != nil {
 			return fmt.Errorf("making a JetStream context: %w", err)
 		}
-		r.js = js
 	}
+	r.js = consumer.Permitted(js)
 	r.subjects = map[string]string{}
 	for _, subject := range subjects(s.topic, allKinds) {
 		r.subjects[subject] = subject

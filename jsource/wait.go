@@ -40,7 +40,7 @@ func (e *DeadLetterError) Error() string {
 func WaitReconciled(ctx context.Context, conn *natsgo.Conn, durable string, r Receipt) error {
 	js, err := jetstream.New(conn)
 	if err == nil {
-		err = waitReconciled(ctx, js, durable, r)
+		err = waitReconciled(ctx, consumer.Permitted(js), durable, r)
 	}
 	if err != nil {
 		return fmt.Errorf("waiting for durable %q to reconcile sequence %d of stream %q: %w", durable, r.Sequence, r.Stream, err)
