@@ -300,8 +300,8 @@ func (b *burials[K, T, request]) original(ctx context.Context, stream string, m 
 }
 
 // getMsg reads one message of a stream as its publisher sent it.
-func getMsg(ctx context.Context, stream jetstream.Stream, seq uint64) (*jetstream.RawStreamMsg, error) {
-	raw, err := stream.GetMsg(ctx, seq)
+func getMsg(ctx context.Context, stream jetstream.Stream, seq uint64, opts ...jetstream.GetMsgOpt) (*jetstream.RawStreamMsg, error) {
+	raw, err := stream.GetMsg(ctx, seq, opts...)
 	for try := 1; try < 3 && errors.Is(err, jetstream.ErrMsgNotFound); try++ {
 		// A replica that answered may be behind.
 		timer := time.NewTimer(50 * time.Millisecond)
@@ -311,7 +311,7 @@ func getMsg(ctx context.Context, stream jetstream.Stream, seq uint64) (*jetstrea
 			timer.Stop()
 			return nil, ctx.Err()
 		}
-		raw, err = stream.GetMsg(ctx, seq)
+		raw, err = stream.GetMsg(ctx, seq, opts...)
 	}
 	if err != nil {
 		return nil, err

@@ -28,6 +28,8 @@ const (
 	DeadSuperseded = "Jsource-Dead-Superseded" // sequences of messages it superseded, the last 100 of them
 	DeadReference  = "Jsource-Dead-Reference"  // why the payload is not here: too large, or gone
 	DeadOriginal   = "Jsource-Original-"
+
+	deadHeaders = "Jsource-Dead-"
 )
 
 // Reasons for a dead letter.
@@ -72,10 +74,10 @@ func addOriginal(letter *natsgo.Msg, subject string, header natsgo.Header, data 
 	letter.Header.Set(DeadSubject, subject)
 	for key, values := range header {
 		name := key
-		if strings.HasPrefix(strings.ToLower(key), "nats-") {
+		if isNATS(key) {
 			name = DeadOriginal + key
 		}
-		if strings.HasPrefix(name, "Jsource-Dead-") {
+		if strings.HasPrefix(name, deadHeaders) {
 			continue // a dead letter that was replayed and died again: the newer says all
 		}
 		for _, value := range values {
@@ -84,6 +86,9 @@ func addOriginal(letter *natsgo.Msg, subject string, header natsgo.Header, data 
 	}
 	letter.Data = data
 }
+
+// isNATS reports whether a header of that name means something to the server.
+func isNATS(name string) bool { return strings.HasPrefix(strings.ToLower(name), "nats-") }
 
 // plain is the text of err as a header can hold it.
 func plain(err error) string {

@@ -103,7 +103,10 @@ type Receipt struct {
 // PublishOption changes how one event is published.
 type PublishOption func(*publishing)
 
-type publishing struct{ id string }
+type publishing struct {
+	id      string
+	repeats natsgo.Header // of the message that this one repeats; nil: none
+}
 
 // MsgID sets the event's Nats-Msg-Id, by which the stream knows an event that is published twice, within its
 // duplicate window (2 minutes by default). It must be the id of the change (a transaction's, an outbox
@@ -153,7 +156,6 @@ func publishEvent[K comparable, T any](ctx context.Context, p *Publisher, topic 
 	return p.publish(ctx, topic.SubjectOf(e.Kind), data, opts)
 }
 
-// publish stores one event, with a span around it.
 func (p *Publisher) publish(ctx context.Context, subject string, data []byte, opts []PublishOption) (Receipt, error) {
 	var how publishing
 	for _, opt := range opts {
@@ -163,20 +165,28 @@ func (p *Publisher) publish(ctx context.Context, subject string, data []byte, op
 	if own {
 		how.id = nuid.Next()
 	}
-	root, err := rootOf(subject)
-	if err != nil {
-		return Receipt{}, fmt.Errorf("publishing to %q: %w", subject, err)
-	}
 	msg := natsgo.NewMsg(subject)
 	msg.Data = data
-	ctx, span := tracing.StartSend(ctx, strings.TrimSuffix(root, ".>"), tracing.Send{Subject: subject, ID: how.id, Size: len(data)})
-	msg.Header = tracing.Inject(ctx, msg.Header)
-	r, err := p.store(ctx, root, msg, how.id)
+	r, err := p.send(ctx, msg, how)
 	if own {
 		r.Duplicate = false // of an earlier try of this very call
 	}
+	return r, err
+}
+
+// send stores one event, with a span around it.
+func (p *Publisher) send(ctx context.Context, msg *natsgo.Msg, how publishing) (Receipt, error) {
+	root, err := rootOf(msg.Subject)
 	if err != nil {
-		err = fmt.Errorf("publishing to %q: %w", subject, err)
+		return Receipt{}, fmt.Errorf("publishing to %q: %w", msg.Subject, err)
+	}
+	ctx, span := tracing.StartSend(ctx, strings.TrimSuffix(root, ".>"), tracing.Send{
+		Subject: msg.Subject, ID: how.id, Size: len(msg.Data), Repeats: how.repeats,
+	})
+	msg.Header = tracing.Inject(ctx, msg.Header)
+	r, err := p.store(ctx, root, msg, how.id)
+	if err != nil {
+		err = fmt.Errorf("publishing to %q: %w", msg.Subject, err)
 	}
 	tracing.EndSend(span, tracing.Stored{Stream: r.Stream, Sequence: r.Sequence, Duplicate: r.Duplicate}, err)
 	return r, err

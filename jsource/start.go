@@ -43,6 +43,7 @@ type run[K comparable, T any, request comparable] struct {
 	burials    *burials[K, T, request]
 	watch      watch
 	subjects   map[string]string // so that a message's subject need not be kept
+	mute       func()            // nobody is told how it is doing any more
 
 	stopping  chan struct{} // closed when the stop has begun
 	stopped   chan struct{} // closed when it has ended
@@ -205,7 +206,11 @@ func (r *run[K, T, request]) begin(source context.Context) error {
 		// channel yet (a manager without leadership that warms up).
 		r.consumer.SetLimit(1)
 	}
+	if r.mute, err = r.answer(); err != nil {
+		return err
+	}
 	if err := r.consumer.Start(r); err != nil {
+		r.mute()
 		return err
 	}
 	r.workers.Go(r.burials.work)

@@ -36,6 +36,7 @@ func (s *Source[K, T, request]) Drain(ctx context.Context) error {
 func (r *run[K, T, request]) stop(ctx context.Context) error {
 	if !r.draining.Swap(true) {
 		r.stopErr = r.wind(ctx)
+		r.mute()
 		close(r.stopped)
 		r.workers.Wait()
 		return r.stopErr

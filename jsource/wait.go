@@ -136,10 +136,16 @@ func (w *waiting) look(ctx context.Context) (done bool, err error) {
 // settledUpTo reports whether everything up to seq that the durable gets is settled: its ack floor has passed
 // seq, or between the two there is nothing that it gets. (What its filter leaves out never moves the floor.)
 func settledUpTo(ctx context.Context, stream jetstream.Stream, info *jetstream.ConsumerInfo, seq uint64) (bool, error) {
-	floor := info.AckFloor.Stream
-	if floor >= seq {
+	if info.AckFloor.Stream >= seq {
 		return true, nil
 	}
+	oldest, err := afterFloor(ctx, stream, info)
+	return err == nil && (oldest == nil || oldest.Sequence > seq), err
+}
+
+// afterFloor is the first message above the durable's ack floor that it gets: the oldest unsettled one. It is nil
+// if there is none.
+func afterFloor(ctx context.Context, stream jetstream.Stream, info *jetstream.ConsumerInfo) (first *jetstream.RawStreamMsg, _ error) {
 	filters := info.Config.FilterSubjects
 	if info.Config.FilterSubject != "" {
 		filters = append(filters, info.Config.FilterSubject)
@@ -148,16 +154,16 @@ func settledUpTo(ctx context.Context, stream jetstream.Stream, info *jetstream.C
 		filters = []string{">"}
 	}
 	for _, filter := range filters {
-		msg, err := stream.GetMsg(ctx, floor+1, jetstream.WithGetMsgSubject(filter))
+		msg, err := stream.GetMsg(ctx, info.AckFloor.Stream+1, jetstream.WithGetMsgSubject(filter))
 		switch {
 		case errors.Is(err, jetstream.ErrMsgNotFound):
 		case err != nil:
-			return false, err
-		case msg.Sequence <= seq:
-			return false, nil
+			return nil, err
+		case first == nil || msg.Sequence < first.Sequence:
+			first = msg
 		}
 	}
-	return true, nil
+	return first, nil
 }
 
 // deadLetters are the sequences of the messages waited for that became dead letters.

@@ -3,6 +3,7 @@ package jsource
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -183,6 +184,14 @@ func (s *Source[K, T, request]) Healthy() error {
 	}
 	return r.healthy()
 }
+
+// Check is Healthy in the form that controller-runtime's healthz.Checker has:
+//
+//	mgr.AddReadyzCheck("promotion-requests", source.Check)
+//
+// Without controller-runtime, call Healthy in a handler of one's own. A source that is not healthy recovers by
+// itself: use it for readiness, not for liveness.
+func (s *Source[K, T, request]) Check(*http.Request) error { return s.Healthy() }
 
 func (r *run[K, T, request]) healthy() error {
 	r.watch.mu.Lock()

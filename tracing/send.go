@@ -13,6 +13,8 @@ type Send struct {
 	Subject string
 	ID      string // its Nats-Msg-Id, "" if it has none
 	Size    int    // of its body, in bytes
+	// Repeats are the headers of a message that this one repeats, whose trace gets a link; nil if it repeats none.
+	Repeats map[string][]string
 }
 
 // StartSend starts the span of publishing one message to topic. Inject the context it returns into the
@@ -30,7 +32,11 @@ func StartSend(ctx context.Context, topic string, s Send) (context.Context, trac
 	attrs.add(semconv.MessagingMessageBodySize(s.Size))
 	attrs.text(semconv.MessagingDestinationNameKey, s.Subject)
 	attrs.text(semconv.MessagingMessageIDKey, s.ID)
-	return t.Start(ctx, "send "+topic, trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(attrs...))
+	opts := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(attrs...)}
+	if repeated := trace.SpanContextFromContext(Extract(context.Background(), s.Repeats)); repeated.IsValid() {
+		opts = append(opts, trace.WithLinks(trace.Link{SpanContext: repeated}))
+	}
+	return t.Start(ctx, "send "+topic, opts...)
 }
 
 // Stored is a stream's answer to a message.
