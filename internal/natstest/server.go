@@ -165,17 +165,20 @@ func (s *Server) Relaunch() {
 	s.launch()
 }
 
-// Reconfigure edits the options of the running server, as a configuration reload does, and of every
+// Reconfigure edits the options of the server if it runs, as a configuration reload does, and of every
 // later start. Clients whose rights change are disconnected by the server and may come back. It fails
 // the test if the server cannot change that while it runs.
+//
+// The race detector finds that server 2.15.3 reads an option for each direct get without a lock. While there
+// may be any, stop the server first and start it afterwards.
 func (s *Server) Reconfigure(edit func(*server.Options)) {
 	s.tb.Helper()
 	s.mu.Lock()
 	s.cfg.edits = append(s.cfg.edits, edit)
-	srv := s.running
+	srv, stopped := s.running, s.stopped
 	opts, err := s.options()
 	s.mu.Unlock()
-	if err == nil {
+	if err == nil && !stopped {
 		err = srv.ReloadOptions(opts)
 	}
 	if err != nil {
