@@ -103,6 +103,8 @@ func (k *kind[object, request]) available(ctx context.Context) error {
 	switch {
 	case errors.As(err, &missing):
 		return fmt.Errorf("the kind %s is not installed in the cluster: %w", missing.GroupKind, err)
+	case meta.IsNoMatchError(err): // nothing of its group is
+		return fmt.Errorf("the kind is not installed in the cluster: %w", err)
 	case runtime.IsNotRegisteredError(err):
 		return fmt.Errorf("the kind is not in the manager's scheme: add it with AddToScheme: %w", err)
 	default:

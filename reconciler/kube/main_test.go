@@ -3,7 +3,9 @@ package kube_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/levelstream/jsource/internal/kubetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	kubetest.Main(m, map[string]func(){leaderChild: leader})
+}

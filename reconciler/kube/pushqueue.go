@@ -18,7 +18,7 @@ type pushQueue[request comparable] struct {
 	mu      sync.Mutex
 	first   map[request]struct{} // of the first list: added without a delay and not taken out yet
 	all     bool                 // the first list is complete: nothing is added to first any more
-	pushing bool                 // a request was taken out and is not pushed yet
+	pushing bool                 // one of them was taken out and is not pushed yet
 	done    chan struct{}        // closed when the first list has been pushed
 }
 
@@ -66,7 +66,7 @@ func (q *pushQueue[request]) forward(ctx context.Context, out chan<- request) {
 			return
 		}
 		q.mu.Lock()
-		q.pushing = true
+		_, q.pushing = q.first[req]
 		delete(q.first, req)
 		q.mu.Unlock()
 		if priority >= 0 || !reconciler.PushLow(ctx, req) {
