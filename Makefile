@@ -17,7 +17,7 @@ export GOFLAGS := -mod=readonly -trimpath -buildvcs=false
 # Tests alone keep full paths, as `go test -race` typed by hand does: those two share the cache.
 GOTEST := go test -trimpath=false -race -shuffle=on -timeout 20m
 
-# For the demo: make demo ARGS=-help
+# For the demo and the examples: make demo ARGS=-help
 ARGS ?=
 # For go test: make test TESTFLAGS='-run TestTracker -count=5'
 TESTFLAGS ?=
@@ -63,14 +63,16 @@ kubernetes := .cache/kubernetes/$(KUBERNETES)-etcd-$(ETCD)
 export KUBEBUILDER_ASSETS ?= $(CURDIR)/$(kubernetes)
 # With a folder of one's own nothing is built.
 assets := $(if $(filter $(CURDIR)/$(kubernetes),$(KUBEBUILDER_ASSETS)),$(kubernetes)/etcd $(kubernetes)/kube-apiserver)
-kube-x := -X k8s.io/component-base/version
+kube-x := -X k8s.io/component-base/version.git
+kube-ldflags := -s -w $(kube-x)Version=$(KUBERNETES) \
+  $(kube-x)Major=$(patsubst v%,%,$(word 1,$(subst ., ,$(KUBERNETES)))) $(kube-x)Minor=$(word 2,$(subst ., ,$(KUBERNETES)))
 $(kubernetes)/%: tools/kubernetes/go.mod tools/kubernetes/go.sum .cache/go-version
-	@echo "==> building $@ (kube-apiserver takes ten minutes the first time, etcd one)"
+	@echo "==> building $@ (the two together take ten minutes the first time)"
 	@mkdir -p $(@D); find .cache/kubernetes -mindepth 1 -maxdepth 1 ! -name $(notdir $(@D)) -exec rm -rf {} +
-	@CGO_ENABLED=0 go -C tools/kubernetes build -o "$(CURDIR)/$@.new" -ldflags='-s -w $(kube-x).gitVersion=$(KUBERNETES) \
-	  $(kube-x).gitMajor=$(subst v,,$(word 1,$(subst ., ,$(KUBERNETES)))) $(kube-x).gitMinor=$(word 2,$(subst ., ,$(KUBERNETES)))' \
-	  $(if $(filter etcd,$*),go.etcd.io/etcd/server/v3,k8s.io/kubernetes/cmd/$*); \
+	@CGO_ENABLED=0 go -C tools/kubernetes build -ldflags='$(kube-ldflags)' -o "$(CURDIR)/$@.new" $(package-of-$*); \
 	  mv $@.new $@; echo "    built in $$SECONDS s"
+package-of-etcd := go.etcd.io/etcd/server/v3
+package-of-kube-apiserver := k8s.io/kubernetes/cmd/kube-apiserver
 
 .PHONY: FORCE
 .cache/go-version: FORCE
@@ -86,6 +88,16 @@ help: ## list the targets
 demo: ## run the demo; ARGS='…' are its flags
 	@echo "==> building examples/demo (takes minutes the first time)"
 	@go -C examples run ./demo $(ARGS)
+
+.PHONY: example-controllerruntime
+example-controllerruntime: $(assets) ## a plain controller-runtime controller with a durable source; ARGS='…' are its flags
+	@echo "==> building examples/controllerruntime (takes minutes the first time)"
+	@go -C examples run ./controllerruntime $(ARGS)
+
+.PHONY: example-fleetstage
+example-fleetstage: $(assets) ## the fleet Stage controller on Kubernetes; ARGS='-variant kinds|nats|jsource|targets'
+	@echo "==> building examples/fleetstage (takes minutes the first time)"
+	@go -C examples run ./fleetstage $(ARGS)
 
 ##@ Test
 
