@@ -247,6 +247,13 @@ func (c *Consumer) lookUpStream(ctx context.Context) (jetstream.Stream, error) {
 	}
 	want := c.wantedStream()
 	if want.Make.Name == c.stream {
+		timer := time.NewTimer(c.bounds.gone)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 		return provisionStream(ctx, c.js, want)
 	}
 	name, err := holder(ctx, c.js, want)
@@ -321,7 +328,7 @@ func (c *Consumer) goOn(stream *jetstream.StreamInfo, info *jetstream.ConsumerIn
 	c.pull.since = c.pull.epoch
 	c.lease.lapsed = c.now()
 	for _, m := range c.messages {
-		m.cseq = 0 // any copy from the new durable is newer
+		m.replaced = true
 	}
 	for id, m := range c.unsent {
 		if m.state == ended { // a nak

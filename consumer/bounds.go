@@ -8,6 +8,9 @@ type bounds struct {
 	poll time.Duration
 	// lookUp bounds one look-up or repair.
 	lookUp time.Duration
+	// gone is how long a stream must have been gone before it is made again: a server that is still deleting the
+	// old one can spoil the new one, and whoever deleted it may make it again.
+	gone time.Duration
 	// In trouble the durable is looked up again after first, then twice that, up to most; only a spell
 	// of twice most without trouble begins with first again.
 	first, most time.Duration
@@ -33,6 +36,7 @@ func (b *bounds) resend(tries int) time.Duration {
 var defaultBounds = bounds{
 	poll:        5 * time.Second,
 	lookUp:      5 * time.Second,
+	gone:        500 * time.Millisecond,
 	first:       50 * time.Millisecond,
 	most:        5 * time.Second,
 	resendFirst: 500 * time.Millisecond,

@@ -171,9 +171,9 @@ func (c *Consumer) received(msg *nats.Msg, epoch uint64) {
 		return
 	}
 	m := &Message{
-		consumer: c, msg: msg, seq: d.seq, stored: d.time, reply: msg.Reply,
-		cseq: d.cseq, deliveries: d.count, received: now, first: now,
+		consumer: c, msg: msg, seq: d.seq, stored: d.time, received: now, first: now,
 	}
+	c.setReply(m, msg.Reply, d)
 	c.counts.Received++
 	if d.count > 1 {
 		c.counts.Redelivered++
@@ -226,13 +226,14 @@ func (c *Consumer) copied(m *Message, reply string, d delivery, now time.Duratio
 	defer c.mu.Unlock()
 	c.counts.Received++
 	c.counts.Redelivered++
-	if d.cseq < m.cseq && d.count <= m.deliveries {
+	if !m.replaced && d.cseq < m.cseq && d.count <= m.deliveries {
 		return // an older one, late
 	}
 	if d.count > m.deliveries+1 {
 		m.lapsed = true // another replica was given it in between
 	}
-	m.reply, m.cseq, m.deliveries, m.received = reply, d.cseq, d.count, now
+	m.received = now
+	c.setReply(m, reply, d)
 	switch m.state {
 	case held:
 		c.counts.Absorbed++

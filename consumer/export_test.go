@@ -9,6 +9,7 @@ import (
 // Hurry shortens, before Start, the times that do not follow from AckWait.
 func Hurry(c *Consumer) {
 	c.bounds.poll = 300 * time.Millisecond
+	c.bounds.gone = 100 * time.Millisecond
 	c.bounds.first, c.bounds.most = 10*time.Millisecond, 100*time.Millisecond
 	c.bounds.resendFirst, c.bounds.resendMost = 50*time.Millisecond, 100*time.Millisecond
 	c.bounds.nak = 200 * time.Millisecond

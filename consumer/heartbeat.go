@@ -103,12 +103,12 @@ func (c *Consumer) beatEach(list []*Message, answer string) (failed bool) {
 	}
 	for _, m := range list {
 		if m.state == held && m != last {
-			failed = c.publish(m.reply, "", beatBody) != nil || failed
+			failed = c.publish(c.reply(m), "", beatBody) != nil || failed
 			c.counts.Heartbeats++
 		}
 	}
 	if last != nil {
-		failed = c.publish(last.reply, answer, beatBody) != nil || failed
+		failed = c.publish(c.reply(last), answer, beatBody) != nil || failed
 		c.counts.Heartbeats++
 	}
 	return failed

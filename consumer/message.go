@@ -16,21 +16,23 @@ type Message struct {
 
 	// Below: under consumer.mu.
 	owner      any
-	reply      string // of the newest copy
-	cseq       uint64 // of the newest copy
-	deliveries uint64 // of the newest copy
+	pending    uint64  // of the newest copy's reply, the last number
+	odd        *string // that reply, if it cannot be made from what is known otherwise
+	cseq       uint64  // of the newest copy
+	deliveries uint64  // of the newest copy
 	received   time.Duration
 	first      time.Duration // when the first copy was received
 	state      messageState
 	verdict    verdict
-	handled    bool // the Handler has it
-	silent     bool // the Handler was never given it: it only gets its verdict again
-	lapsed     bool // another replica may be working on it
+	handled    bool   // the Handler has it
+	silent     bool   // the Handler was never given it: it only gets its verdict again
+	lapsed     bool   // another replica may be working on it
+	replaced   bool   // the durable that handed it out was made anew: any copy is newer
+	tries      uint16 // how often the verdict was sent
 
 	id    uint64        // of the verdict or nak, until it is confirmed
 	since time.Duration // when it was decided
 	sent  time.Duration // when the verdict was last sent
-	tries int           // how often
 }
 
 type messageState uint8

@@ -2,6 +2,8 @@ package consumer
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
@@ -90,11 +92,20 @@ func (p *permitted) UpdateConsumer(ctx context.Context, stream string, cfg jetst
 		})
 }
 
-// PublishMsg is the request of that name.
+// headersTooLarge is the server's code for a message whose headers alone are too large for a stream.
+const headersTooLarge jetstream.ErrorCode = 10097
+
+// PublishMsg is the request of that name. Headers that are too large are a [nats.ErrMaxPayload] as well, so that
+// whoever makes do with less when a message is too large does so then.
 func (p *permitted) PublishMsg(ctx context.Context, msg *nats.Msg, opts ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
-	return allowed(ctx, p, msg.Subject, "to have it stored in a stream", func(ctx context.Context) (*jetstream.PubAck, error) {
+	ack, err := allowed(ctx, p, msg.Subject, "to have it stored in a stream", func(ctx context.Context) (*jetstream.PubAck, error) {
 		return p.JetStream.PublishMsg(ctx, msg, opts...)
 	})
+	var api *jetstream.APIError
+	if errors.As(err, &api) && api.ErrorCode == headersTooLarge {
+		err = fmt.Errorf("%w: %w", nats.ErrMaxPayload, err)
+	}
+	return ack, err
 }
 
 // permittedStream is a Stream that says what is denied.

@@ -244,7 +244,9 @@ func (c *Consumer) pullStatus(status string, header nats.Header, epoch uint64) {
 // they are alive.
 func (c *Consumer) watch(now time.Duration) {
 	c.mu.Lock()
-	silent := c.pull.asked > 0 && now-c.pull.heard > 2*c.bounds.pulse+c.bounds.pulse/2
+	// Each time it is given longer: one large message over a slow connection is silence too, until all of it is here.
+	patience := (2*c.bounds.pulse + c.bounds.pulse/2) << min(c.pull.silent, 5)
+	silent := c.pull.asked > 0 && now-c.pull.heard > patience
 	if silent {
 		c.pull.silent++
 		_ = c.renew() // fails only on a connection that is closed

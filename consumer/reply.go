@@ -46,3 +46,33 @@ func parseReply(reply string) (d delivery, err error) {
 	}
 	return delivery{count: numbers[0], seq: numbers[1], cseq: numbers[2], time: int64(numbers[3])}, nil
 }
+
+// setReply notes that d is the newest copy of m, and where it is settled. The reply is the longest part of a message
+// that is held, and all of it but its last number is known anyway, unless it has the long form. The caller holds mu,
+// or is the only one that knows m.
+func (c *Consumer) setReply(m *Message, reply string, d delivery) {
+	m.cseq, m.deliveries, m.replaced, m.odd = d.cseq, d.count, false, nil
+	var err error
+	m.pending, err = strconv.ParseUint(reply[strings.LastIndexByte(reply, '.')+1:], 10, 64)
+	var room [128]byte
+	if err != nil || string(c.appendReply(room[:0], m)) != reply {
+		m.odd = &reply
+	}
+}
+
+// reply is where m is settled. The caller holds mu.
+func (c *Consumer) reply(m *Message) string {
+	if m.odd != nil {
+		return *m.odd
+	}
+	var room [128]byte // one with long names needs more, and gets it
+	return string(c.appendReply(room[:0], m))
+}
+
+func (c *Consumer) appendReply(buf []byte, m *Message) []byte {
+	buf = append(append(append(append(buf, "$JS.ACK."...), c.stream...), '.'), c.durable.Durable...)
+	for _, n := range [...]uint64{m.deliveries, m.seq, m.cseq, uint64(m.stored), m.pending} {
+		buf = strconv.AppendUint(append(buf, '.'), n, 10)
+	}
+	return buf
+}

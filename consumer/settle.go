@@ -49,8 +49,8 @@ func (c *Consumer) send(m *Message, now time.Duration) {
 		body = termBody
 	}
 	m.sent = now
-	m.tries++
-	if err := c.publish(m.reply, c.answerSubject(m.id), body); err != nil {
+	m.tries = min(m.tries+1, 1000)
+	if err := c.publish(c.reply(m), c.answerSubject(m.id), body); err != nil {
 		c.counts.SendErrors++ // it is sent again
 	}
 }
@@ -137,7 +137,7 @@ func (c *Consumer) giveBack(m *Message, delay time.Duration, how Ending) bool {
 		}
 		m.since = now
 		c.register(m)
-		if err := c.publish(m.reply, c.answerSubject(m.id), body); err != nil {
+		if err := c.publish(c.reply(m), c.answerSubject(m.id), body); err != nil {
 			c.counts.SendErrors++ // it is handed out again after AckWait
 			delete(c.unsent, m.id)
 			m.id = 0
@@ -168,7 +168,7 @@ func (c *Consumer) resend(now time.Duration) {
 			c.end(m)
 			c.counts.Unconfirmed++
 			given = append(given, m)
-		case !c.suspect && (m.tries == 0 || now-m.sent > c.bounds.resend(m.tries)):
+		case !c.suspect && (m.tries == 0 || now-m.sent > c.bounds.resend(int(m.tries))):
 			if m.tries > 0 {
 				c.counts.Resent++
 			}

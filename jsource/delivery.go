@@ -3,6 +3,7 @@ package jsource
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime/debug"
 	"time"
@@ -45,8 +46,8 @@ type delivery[K comparable, T any, request comparable] struct {
 	span    trace.Span // nil: no tracing
 
 	// Under burials.mu:
-	owed       int      // requests it was mapped to
 	err        error    // what went wrong, for the span
+	owed       int32    // requests it was mapped to
 	buried     bool     // all of it is to become a dead letter
 	died       bool     // a request of it is to become one
 	stuck      bool     // its dead letter could not be stored when that was last tried
@@ -174,7 +175,7 @@ func (r *run[K, T, request]) traced(m *consumer.Message) tracing.Message {
 // owes notes how many requests the message was mapped to, for the span.
 func (d *delivery[K, T, request]) owes(n int) {
 	d.run.burials.mu.Lock()
-	d.owed = n
+	d.owed = int32(min(n, math.MaxInt32))
 	d.run.burials.mu.Unlock()
 }
 
@@ -248,7 +249,7 @@ func (r *run[K, T, request]) Ended(m *consumer.Message, how consumer.Ending) {
 			settlement = tracing.GivenBack
 		}
 		r.burials.mu.Lock()
-		owed, err := d.owed, d.err
+		owed, err := int(d.owed), d.err
 		r.burials.mu.Unlock()
 		tracing.EndProcess(d.span, settlement, owed, err)
 	}

@@ -61,6 +61,11 @@ func (s *Source[K, T, request]) PerReplica(id string) *Source[K, T, request] {
 // topic's, an empty Name one made from the topic's. An existing stream is never changed. Default: the
 // stream that already holds the topic's subjects, else a new one, as [consumer.StreamConfig] says.
 func (s *Source[K, T, request]) Stream(cfg jetstream.StreamConfig) *Source[K, T, request] {
+	if cfg.Name != "" {
+		if err := consumer.CheckName(cfg.Name); err != nil {
+			s.errs = append(s.errs, fmt.Errorf("Stream: the stream's name %w", err))
+		}
+	}
 	s.options.stream = cfg
 	return s
 }

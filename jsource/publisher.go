@@ -22,6 +22,8 @@ const (
 	publishTimeout = 10 * time.Second
 	// answerTimeout is how long one try waits for the stream's answer.
 	answerTimeout = 2 * time.Second
+	// answerRate is how many bytes of an event add another second to that.
+	answerRate = 2 << 20
 	// A try that failed is followed by another after retryFirst, then twice that, up to retryMost.
 	retryFirst = 20 * time.Millisecond
 	retryMost  = time.Second
@@ -64,6 +66,11 @@ func NewPublisher(conn *natsgo.Conn, opts ...PublisherOption) (*Publisher, error
 	p := &Publisher{timeout: publishTimeout, roots: map[string]bool{}}
 	for _, opt := range opts {
 		opt(p)
+	}
+	if p.stream.Name != "" {
+		if err := consumer.CheckName(p.stream.Name); err != nil {
+			return nil, fmt.Errorf("jsource publisher: the stream's name %w", err)
+		}
 	}
 	if p.timeout <= 0 {
 		return nil, fmt.Errorf("jsource publisher: timeout %v is not positive", p.timeout)
@@ -199,7 +206,7 @@ func (p *Publisher) store(ctx context.Context, root string, msg *natsgo.Msg, id 
 	}
 	var last error
 	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
-		tctx, cancel := context.WithTimeout(ctx, answerTimeout)
+		tctx, cancel := context.WithTimeout(ctx, answerTimeout+time.Duration(len(msg.Data))*time.Second/answerRate)
 		ack, err := p.js.PublishMsg(tctx, msg, jetstream.WithMsgID(id), jetstream.WithRetryAttempts(0))
 		cancel()
 		if err == nil {

@@ -28,7 +28,7 @@ func (t *Tracker[request]) Begin(req request) Attempt[request] {
 	t.running++
 	t.active = t.now()
 	r := t.record(req)
-	a := Attempt[request]{tracker: t, record: r, req: req, tick: t.next(), owed: r.owed, fails: r.failures}
+	a := Attempt[request]{tracker: t, record: r, req: req, tick: t.next(), owed: int(r.owed), fails: int(r.failures)}
 	if r.running == 0 {
 		r.alone = a.tick
 	}

@@ -38,17 +38,17 @@ const burst = 4096
 type record[request comparable] struct {
 	req         request
 	first, last *link[request] // the messages that owe req, oldest first
-	owed        int            // how many they are
+	owed        int32          // how many they are
 
-	running int    // attempts running on req
+	running int32  // attempts running on req
 	begun   uint64 // tick of the latest of them
 	alone   uint64 // tick of the last one that began when no other was running
 
 	pushed   time.Duration // when a source last pushed req; the attempt it waits for has not begun yet
 	pushTick uint64        // and its place in the order of pushes; 0: waits for no attempt
-	pushes   int           // how often it was pushed again since an attempt began
+	pushes   int32         // how often it was pushed again since an attempt began
 
-	failures int // failed attempts in a row
+	failures int32 // failed attempts in a row
 	lastErr  error
 }
 
