@@ -145,7 +145,7 @@ c-compiler:
 ##@ Check
 
 .PHONY: check
-check: fmt-check tidy-check vet staticcheck lint test ## everything that CI does
+check: fmt-check tidy-check vet staticcheck lint test ## everything that CI does, except that it also runs fuzz
 	@echo "==> every check passed"
 
 .PHONY: fmt
