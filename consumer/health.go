@@ -29,13 +29,14 @@ type Status struct {
 	Stream        string
 	Durable       string
 	Counts        Counts
-	Held          int    // messages held without a verdict
-	Unconfirmed   int    // verdicts and naks whose answer is awaited
-	MaxAckPending int    // how many may be unsettled at once, over all replicas
-	Pending       uint64 // messages not handed out yet, when the server was last asked
-	AckPending    int    // messages unsettled in all replicas together, when the server was last asked
-	AckFloor      uint64 // stream sequence up to which all is settled, when the server was last asked
-	Err           error  // nil when it is consuming
+	Held          int       // messages held without a verdict
+	Oldest        time.Time // when the oldest of them was stored; zero if none is held
+	Unconfirmed   int       // verdicts and naks whose answer is awaited
+	MaxAckPending int       // how many may be unsettled at once, over all replicas
+	Pending       uint64    // messages not handed out yet, when the server was last asked
+	AckPending    int       // messages unsettled in all replicas together, when the server was last asked
+	AckFloor      uint64    // stream sequence up to which all is settled, when the server was last asked
+	Err           error     // nil when it is consuming
 }
 
 // health is what is wrong, if anything is. The consumer's mu guards it.
@@ -54,10 +55,16 @@ func (c *Consumer) Status() Status {
 		Unconfirmed: len(c.unsent), MaxAckPending: c.durable.MaxAckPending,
 		Pending: c.health.pending, AckPending: c.health.acks, AckFloor: c.floor, Err: c.health.err,
 	}
+	var oldest int64
 	for _, m := range c.messages {
 		if m.state == held {
-			s.Held++
+			if s.Held++; s.Held == 1 || m.stored < oldest {
+				oldest = m.stored
+			}
 		}
+	}
+	if s.Held > 0 {
+		s.Oldest = time.Unix(0, oldest)
 	}
 	return s
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"log/slog"
+	"maps"
 	"reflect"
 	"strconv"
 	"strings"
@@ -52,16 +53,16 @@ type burials[K comparable, T any, request comparable] struct {
 	mu      sync.Mutex
 	waiting []*burial[K, T, request]
 	wake    chan struct{}
-	failing int   // letters among those waiting that could not be stored
-	err     error // why the last of them could not
-	stored  uint64
+	failing int               // letters among those waiting that could not be stored
+	err     error             // why the last of them could not
+	stored  map[string]uint64 // by reason
 }
 
 // newBurials provisions the stream for dead letters and checks it.
 func newBurials[K comparable, T any, request comparable](ctx context.Context, r *run[K, T, request], prefix string) (
 	*burials[K, T, request], error,
 ) {
-	b := &burials[K, T, request]{run: r, prefix: prefix, wake: make(chan struct{}, 1), none: r.src.options.noDead}
+	b := &burials[K, T, request]{run: r, prefix: prefix, wake: make(chan struct{}, 1), none: r.src.options.noDead, stored: map[string]uint64{}}
 	if b.none {
 		return b, nil
 	}
@@ -209,7 +210,7 @@ func (b *burials[K, T, request]) bury(ctx context.Context, due *burial[K, T, req
 			return err
 		}
 		b.mu.Lock()
-		b.stored++
+		b.stored[due.reason]++
 		b.mu.Unlock()
 		due.log().Error("a message can never be reconciled: it is a dead letter now")
 	}
@@ -343,6 +344,13 @@ func (b *burials[K, T, request]) publish(ctx context.Context, letter *natsgo.Msg
 // tooLarge reports whether a message was refused for its size.
 func tooLarge(err error) bool {
 	return errors.Is(err, natsgo.ErrMaxPayload) || errors.Is(err, jetstream.ErrStreamMessageExceedsMaximum)
+}
+
+// counted is how many dead letters were stored, by reason.
+func (b *burials[K, T, request]) counted() map[string]uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.stored)
 }
 
 // health is why dead letters cannot be stored, nil if they can.

@@ -195,7 +195,9 @@ func (d *delivery[K, T, request]) Settled(buried bool) {
 		d.msg.Term()
 		return
 	}
-	d.run.watch.reconciled(time.Since(d.msg.Stored()))
+	took := time.Since(d.msg.Stored())
+	d.run.watch.reconciled(took)
+	d.run.metrics.Reconciled(d.span, took)
 	d.msg.Ack()
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/levelstream/jsource/consumer"
+	"github.com/levelstream/jsource/metrics"
 	"github.com/levelstream/jsource/queue"
 	"github.com/levelstream/jsource/reconciler"
 )
@@ -43,7 +44,8 @@ type run[K comparable, T any, request comparable] struct {
 	burials    *burials[K, T, request]
 	watch      watch
 	subjects   map[string]string // so that a message's subject need not be kept
-	mute       func()            // nobody is told how it is doing any more
+	metrics    *metrics.Source
+	mute       func() // nobody is told how it is doing any more
 
 	stopping  chan struct{} // closed when the stop has begun
 	stopped   chan struct{} // closed when it has ended
@@ -209,8 +211,10 @@ func (r *run[K, T, request]) begin(source context.Context) error {
 	if r.mute, err = r.answer(); err != nil {
 		return err
 	}
+	r.metrics = metrics.NewSource(metrics.SourceLabels{Controller: r.controller, Topic: s.topic.Prefix(), Durable: r.durable}, r.measured)
 	if err := r.consumer.Start(r); err != nil {
 		r.mute()
+		r.metrics.End()
 		return err
 	}
 	r.workers.Go(r.burials.work)

@@ -37,6 +37,7 @@ func (r *run[K, T, request]) stop(ctx context.Context) error {
 	if !r.draining.Swap(true) {
 		r.stopErr = r.wind(ctx)
 		r.mute()
+		r.metrics.End()
 		close(r.stopped)
 		r.workers.Wait()
 		return r.stopErr

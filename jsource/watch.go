@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/levelstream/jsource/consumer"
+	"github.com/levelstream/jsource/metrics"
 	"github.com/levelstream/jsource/queue"
 )
 
@@ -35,6 +36,18 @@ func (w *watch) reconciled(d time.Duration) {
 	w.total += d
 	w.longest = max(w.longest, d)
 	w.mu.Unlock()
+}
+
+// measured is what is reported of the source as metrics.
+func (r *run[K, T, request]) measured() metrics.SourceReading {
+	s := r.consumer.Status()
+	n := s.Counts
+	return metrics.SourceReading{
+		Received: n.Received, Acked: n.Acked, Termed: n.Termed, GivenBack: n.GivenBack, Forgotten: n.Forgotten,
+		Absorbed: n.Absorbed, Repeated: n.Repeated, Heartbeats: n.Heartbeats, Unconfirmed: n.Unconfirmed, Recoveries: n.Recoveries,
+		Letters: r.burials.counted(), Held: s.Held, Limit: s.MaxAckPending, Pending: s.Pending, Oldest: s.Oldest,
+		Healthy: r.healthy() == nil,
+	}
 }
 
 func (w *watch) setStalled(err error) {
@@ -163,9 +176,9 @@ func (s *Source[K, T, request]) Status(limit int) Status[request] {
 	r.watch.mu.Lock()
 	st.Reconciled, st.Longest = r.watch.events, r.watch.longest
 	r.watch.mu.Unlock()
-	r.burials.mu.Lock()
-	st.Buried = r.burials.stored
-	r.burials.mu.Unlock()
+	for _, n := range r.burials.counted() {
+		st.Buried += n
+	}
 	for _, h := range r.group.Holding(limit) {
 		st.Holding = append(st.Holding, Hold[request](h))
 	}

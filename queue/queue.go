@@ -16,6 +16,9 @@ type Queue[request comparable] struct {
 	line workqueue.TypedInterface[request] // what waits and what is being worked on
 	wq   workqueue.TypedRateLimitingInterface[request]
 
+	began  time.Time // what waiting is measured from
+	waited func(time.Duration)
+
 	mu     sync.Mutex // taken inside client-go's lock, never around a call to it
 	states map[request]state
 	peak   int // the most states since the map was made
@@ -23,13 +26,14 @@ type Queue[request comparable] struct {
 
 // state is what the queue knows of a request that waits, is delayed or is being worked on.
 type state struct {
-	waiting Cause  // of the attempt to come
-	delayed Cause  // of the attempt to come after a delay
-	running Cause  // of the attempt that runs, or ran last
-	works   bool   // an attempt runs
-	calls   int32  // of add and Done that have not returned: they need what is known
-	resync  bool   // it is in the resync line
-	place   uint64 // in its line; 0: in none
+	waiting Cause         // of the attempt to come
+	delayed Cause         // of the attempt to come after a delay
+	running Cause         // of the attempt that runs, or ran last
+	works   bool          // an attempt runs
+	calls   int32         // of add and Done that have not returned: they need what is known
+	resync  bool          // it is in the resync line
+	place   uint64        // in its line; 0: in none
+	since   time.Duration // when it joined
 }
 
 // idle reports whether there is nothing to know.
@@ -40,7 +44,7 @@ func (s state) idle() bool {
 // New returns an empty queue. limiter decides how long a request that failed waits. Under name, which is
 // the controller's, client-go's metrics provider reports depth, waiting time and retries.
 func New[request comparable](name string, limiter workqueue.TypedRateLimiter[request]) *Queue[request] {
-	q := &Queue[request]{states: map[request]state{}}
+	q := &Queue[request]{states: map[request]state{}, began: time.Now(), waited: func(time.Duration) {}}
 	q.line = workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[request]{
 		Name:  name,
 		Queue: &order[request]{queue: q},
@@ -55,6 +59,10 @@ func New[request comparable](name string, limiter workqueue.TypedRateLimiter[req
 	})
 	return q
 }
+
+// OnWait makes the queue call waited with how long each request that is handed out was queued. Call it before
+// anything is added; waited must not block.
+func (q *Queue[request]) OnWait(waited func(time.Duration)) { q.waited = waited }
 
 // delayed is the queue as client-go's delaying queue sees it, which adds to it what was delayed.
 type delayed[request comparable] struct {
@@ -185,7 +193,7 @@ func (q *Queue[request]) join(req request, place uint64) (resync bool) {
 			// its own, yet there is to be another one.
 			s.waiting = cmp.Or(s.running, Requeue)
 		}
-		s.place, s.resync = place, s.waiting.yields()
+		s.place, s.resync, s.since = place, s.waiting.yields(), time.Since(q.began)
 		resync = s.resync
 		return s
 	})
@@ -207,12 +215,14 @@ func (q *Queue[request]) promote(req request, place uint64) (promoted bool) {
 // leave reports whether place is still req's. Then req leaves it to be worked on.
 func (q *Queue[request]) leave(req request, place uint64) bool {
 	q.mu.Lock()
-	defer q.mu.Unlock()
 	s, known := q.states[req]
 	if !known || s.place != place {
+		q.mu.Unlock()
 		return false
 	}
 	s.running, s.waiting, s.works, s.place = s.waiting, 0, true, 0
 	q.states[req] = s
+	q.mu.Unlock()
+	q.waited(time.Since(q.began) - s.since)
 	return true
 }

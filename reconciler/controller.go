@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/util/workqueue"
 
+	"github.com/levelstream/jsource/metrics"
 	"github.com/levelstream/jsource/queue"
 )
 
@@ -70,8 +71,19 @@ func (c *Controller[request]) Start(ctx context.Context) error {
 	defer cancelAttempts()
 
 	r := &run{controller: c.name, everyReplica: ctx.Value(everyReplicaKey{}) != nil}
+	handles := make([]*Handle, len(c.sources))
+	for i, src := range c.sources {
+		name := sourceName(src, i)
+		handles[i] = &Handle{
+			run: r, source: name, tracker: c.tracker, queue: c.queue,
+			logger: c.logger.With("source", name),
+		}
+	}
+	reports := metrics.NewController(c.name, func() metrics.ControllerReading { return c.measured(handles) })
+	defer reports.End()
+	c.queue.OnWait(reports.Waited)
 	var forwarders, workers sync.WaitGroup
-	err := c.startSources(sourcesCtx, r, &forwarders)
+	err := c.startSources(sourcesCtx, handles, &forwarders)
 	if err == nil {
 		c.logger.Info("controller started", "sources", len(c.sources), "workers", c.workers)
 		for range c.workers {
@@ -98,13 +110,9 @@ func DefaultLogger(ctx context.Context) *slog.Logger {
 
 // startSources starts the sources one after the other. A source that fails because ctx has ended did
 // not fail.
-func (c *Controller[request]) startSources(ctx context.Context, r *run, forwarders *sync.WaitGroup) error {
+func (c *Controller[request]) startSources(ctx context.Context, handles []*Handle, forwarders *sync.WaitGroup) error {
 	for i, src := range c.sources {
-		name := sourceName(src, i)
-		h := &Handle{
-			run: r, source: name, tracker: c.tracker, queue: c.queue,
-			logger: c.logger.With("source", name),
-		}
+		h := handles[i]
 		out := make(chan request)
 		forwarders.Go(func() { c.forward(ctx, h, out) })
 		err := src.Start(context.WithValue(ctx, handleKey{}, h), out)
@@ -112,7 +120,7 @@ func (c *Controller[request]) startSources(ctx context.Context, r *run, forwarde
 			return nil //nolint:nilerr // stopping is no failure
 		}
 		if err != nil {
-			return fmt.Errorf("controller %q: starting %s: %w", c.name, name, err)
+			return fmt.Errorf("controller %q: starting %s: %w", c.name, h.source, err)
 		}
 	}
 	return nil
@@ -133,6 +141,7 @@ func (c *Controller[request]) forward(ctx context.Context, h *Handle, out <-chan
 		case <-ctx.Done():
 			return
 		case req := <-out:
+			h.pushed.Add(1)
 			c.queue.Add(req, h.cause())
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/levelstream/jsource/queue"
 )
@@ -20,6 +21,8 @@ type Handle struct {
 	logger  *slog.Logger
 	tracker any // *queue.Tracker[request]
 	queue   any // *queue.Queue[request]
+
+	pushed atomic.Uint64
 
 	mu    sync.Mutex
 	tells queue.Cause // what pushes of this source mean
@@ -72,6 +75,7 @@ func PushLow[request comparable](ctx context.Context, req request) bool {
 	}
 	q, ok := h.queue.(*queue.Queue[request])
 	if ok {
+		h.pushed.Add(1)
 		q.Add(req, queue.Low)
 	}
 	return ok

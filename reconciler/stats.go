@@ -3,6 +3,7 @@ package reconciler
 import (
 	"sync/atomic"
 
+	"github.com/levelstream/jsource/metrics"
 	"github.com/levelstream/jsource/queue"
 )
 
@@ -25,7 +26,7 @@ type Stats struct {
 type stats struct {
 	running       atomic.Int64
 	attempts      atomic.Uint64
-	failed        atomic.Uint64
+	outcomes      [queue.Dead + 1]atomic.Uint64
 	panics        atomic.Uint64
 	resyncOnly    atomic.Uint64
 	resyncChanged atomic.Uint64
@@ -33,9 +34,7 @@ type stats struct {
 
 func (s *stats) count(cause queue.Cause, owed int, res Result, o queue.Outcome) {
 	s.attempts.Add(1)
-	if o == queue.Failed || o == queue.Dead {
-		s.failed.Add(1)
-	}
+	s.outcomes[min(o, queue.Dead)].Add(1)
 	if cause == queue.Resync && owed == 0 {
 		s.resyncOnly.Add(1)
 		if res.Changed && (o == queue.Success || o == queue.Unfinished) {
@@ -48,7 +47,7 @@ func (s *stats) count(cause queue.Cause, owed int, res Result, o queue.Outcome) 
 func (c *Controller[request]) Stats() Stats {
 	s := Stats{
 		Attempts:      c.stats.attempts.Load(),
-		Failed:        c.stats.failed.Load(),
+		Failed:        c.stats.outcomes[queue.Failed].Load() + c.stats.outcomes[queue.Dead].Load(),
 		Panics:        c.stats.panics.Load(),
 		ResyncOnly:    c.stats.resyncOnly.Load(),
 		ResyncChanged: c.stats.resyncChanged.Load(),
@@ -58,4 +57,20 @@ func (c *Controller[request]) Stats() Stats {
 		s.Queued = c.queue.Len()
 	}
 	return s
+}
+
+// measured is what is reported of the Controller as metrics.
+func (c *Controller[request]) measured(sources []*Handle) metrics.ControllerReading {
+	s := c.Stats()
+	r := metrics.ControllerReading{
+		ResyncOnly: s.ResyncOnly, ResyncChanged: s.ResyncChanged, Queued: s.Queued, Owed: s.Owed,
+		Attempts: map[string]uint64{}, Requests: map[string]uint64{},
+	}
+	for o := range c.stats.outcomes {
+		r.Attempts[queue.Outcome(o).String()] = c.stats.outcomes[o].Load()
+	}
+	for _, h := range sources {
+		r.Requests[h.source] = h.pushed.Load()
+	}
+	return r
 }
