@@ -126,7 +126,7 @@ func TestL1_NoHeartbeatAfterTheVerdict(t *testing.T) {
 func TestCase14_TwoOfThreeHeartbeatsFail(t *testing.T) {
 	t.Parallel()
 	var tried, sent atomic.Int32
-	p := newRig(t).replica(wait(600*time.Millisecond), before(func(c *consumer.Consumer) {
+	p := newRig(t).replica(wait(2*time.Second), before(func(c *consumer.Consumer) {
 		consumer.Intercept(c, func(_ string, data []byte) error {
 			if string(data) == "+WPI" {
 				if tried.Add(1)%3 != 0 {
@@ -139,7 +139,7 @@ func TestCase14_TwoOfThreeHeartbeatsFail(t *testing.T) {
 	}))
 	p.publish(1, 1)
 	m := p.got(1)[0]
-	p.beats(12) // at least 12/3 AckWaits
+	p.beats(8) // at least 8/3 AckWaits
 	if n := m.Deliveries(); n != 1 {
 		t.Errorf("delivery %d, want 1", n)
 	}
@@ -179,20 +179,22 @@ func TestCase7_PrefetchedMessagesAreKept(t *testing.T) {
 func TestCase14_ReleasedAtTheHoldLimit(t *testing.T) {
 	t.Parallel()
 	const limit = 500 * time.Millisecond
-	p := newRig(t).replica(wait(300*time.Millisecond), with(func(cfg *consumer.Config) { cfg.HoldLimit = limit }))
+	p := newRig(t).replica(wait(300*time.Millisecond), with(func(cfg *consumer.Config) { cfg.HoldLimit = limit }),
+		work(func(m *consumer.Message) {
+			if m.Deliveries() > 1 && !m.Ack() {
+				t.Error("the second delivery cannot be acked")
+			}
+		}))
 	p.publish(1, 1)
 	began := time.Now()
 	m := p.got(1)[0]
-	again := p.got(2)[1]
+	p.got(2)
 	if took := time.Since(began); took < limit {
 		t.Errorf("released after %v, want %v", took, limit)
 	}
 	p.ended(consumer.Released, m)
 	if m.Ack() {
 		t.Error("it could be acked after it was released")
-	}
-	if again.Deliveries() != 2 || !again.Ack() {
-		t.Errorf("got delivery %d, want the second, which can be acked", again.Deliveries())
 	}
 	p.settled()
 	if nak := p.wire.Of(1); !strings.HasPrefix(naks(nak), "-NAK") {
