@@ -14,12 +14,14 @@ const module = "github.com/levelstream/jsource/"
 var may = map[string][]string{
 	"queue":           {},
 	"tracing":         {},
+	"metrics":         {},
 	"consumer":        {},
-	"reconciler":      {"queue", "tracing"},
+	"reconciler":      {"queue", "tracing", "metrics"},
 	"reconciler/list": {"reconciler"},
 	"reconciler/nats": {"reconciler"},
 	"reconciler/kube": {"reconciler", "queue"},
-	"jsource":         {"consumer", "queue", "tracing", "reconciler", "reconciler/nats"},
+	"jsource":         {"consumer", "queue", "tracing", "metrics", "reconciler", "reconciler/nats"},
+	"cmd/jsource":     {"jsource"},
 }
 
 // mayNot lists what a package must not import from elsewhere.
