@@ -67,7 +67,7 @@ func NewSource(l SourceLabels, read func() SourceReading) *Source {
 		unconfirmed = m.counter("jsource.verdicts.unconfirmed", "{message}", "Verdicts that the server did not confirm within the bound.")
 		recoveries  = m.counter("jsource.recoveries", "{recovery}", "Durables and streams made anew.")
 		letters     = m.counter("jsource.dead_letters", "{letter}", "Dead letters stored, by reason.")
-		healthy     = m.level("jsource.source.healthy", "1", "1 while the source consumes and is worked on, else 0.")
+		healthy     = m.level("jsource.source.healthy", "", "1 while the source consumes and is worked on, else 0.")
 		age         = check(m.meter.Float64ObservableGauge("jsource.messages.unsettled.age", metric.WithUnit("s"),
 			metric.WithDescription("Since when the oldest message that this process holds is stored.")))
 	)
