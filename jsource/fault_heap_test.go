@@ -65,17 +65,7 @@ func heapAfter(tb testing.TB, n int) (base, end uint64) {
 	p := natstest.Child(tb, "heap", childURL+"="+srv.URL())
 	p.WaitLine("running")
 	conn := srv.Conn()
-	ask := func() uint64 {
-		msg, err := conn.Request(heapAsk, nil, natstest.Patience)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		heap, err := strconv.ParseUint(string(msg.Data), 10, 64)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		return heap
-	}
+	ask := func() uint64 { return askHeap(tb, conn) }
 	const warm = 3 * consumer.DefaultMaxAckPending
 	flood(tb, js, 0, warm)
 	// What grows once, with the number of messages held, grows now: no attempt ends before all are.
@@ -147,14 +137,7 @@ func runHeapChild(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = conn.Subscribe(heapAsk, func(m *natsgo.Msg) {
-		runtime.GC()
-		runtime.GC() // the second frees what finalizers and pools held
-		var stats runtime.MemStats
-		runtime.ReadMemStats(&stats)
-		_ = m.Respond(strconv.AppendUint(nil, stats.HeapAlloc, 10)) // no answer fails the test
-	})
-	if err != nil {
+	if err := tellHeap(conn); err != nil {
 		return err
 	}
 	begin := make(chan struct{})
@@ -188,4 +171,30 @@ func runHeapChild(ctx context.Context) error {
 		fmt.Println("running")
 	}()
 	return c.Start(ctx)
+}
+
+// tellHeap answers how much of the heap is in use.
+func tellHeap(conn *natsgo.Conn) error {
+	_, err := conn.Subscribe(heapAsk, func(m *natsgo.Msg) {
+		runtime.GC()
+		runtime.GC() // the second frees what finalizers and pools held
+		var stats runtime.MemStats
+		runtime.ReadMemStats(&stats)
+		_ = m.Respond(strconv.AppendUint(nil, stats.HeapAlloc, 10)) // no answer fails the test
+	})
+	return err
+}
+
+// askHeap asks a child how much of its heap is in use.
+func askHeap(tb testing.TB, conn *natsgo.Conn) uint64 {
+	tb.Helper()
+	msg, err := conn.Request(heapAsk, nil, natstest.Patience)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	heap, err := strconv.ParseUint(string(msg.Data), 10, 64)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return heap
 }

@@ -1,0 +1,154 @@
+package jsource_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/levelstream/jsource/internal/natstest"
+	"github.com/levelstream/jsource/jsource"
+	"github.com/levelstream/jsource/reconciler"
+)
+
+const (
+	unsettledEach = 640 // bytes that each of many unsettled messages may cost: 64 MB for 100,000
+	unsettledHeld = "unsettled.held"
+	childAckWait  = "JSOURCE_TEST_ACKWAIT"
+	childMost     = "JSOURCE_TEST_MAXACKPENDING"
+)
+
+func init() { children["unsettled"] = unsettledChild }
+
+// Many unsettled messages, two for each key, cost no more than 640 bytes each, and heartbeats keep all of them: for
+// longer than an AckWait none is handed out again. The benchmark does the same with 100,000, for which the race
+// detector leaves no time. (About 380 bytes go to each message, and 340 to each key that waits in the queue, half
+// of them client-go's.)
+func TestManyUnsettled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes longer than an AckWait")
+	}
+	t.Parallel()
+	unsettled(t, 20_000, 2, 9*time.Second, 4)
+}
+
+// BenchmarkHundredThousandUnsettled holds 100,000 messages, two for each key, over four AckWaits.
+func BenchmarkHundredThousandUnsettled(b *testing.B) {
+	for b.Loop() {
+		b.ReportMetric(float64(unsettled(b, 100_000, 2, 15*time.Second, 12)), "B-cost")
+	}
+}
+
+// unsettled has a controller in a process of its own hold n messages, so many for each key, for so many rounds of
+// heartbeats, and returns what they cost.
+func unsettled(tb testing.TB, n, each int, ackWait time.Duration, rounds int64) (cost int64) {
+	tb.Helper()
+	srv := natstest.Start(tb)
+	js := srv.JetStream()
+	conn := srv.Conn()
+	p := natstest.Child(tb, "unsettled", childURL+"="+srv.URL(), childAckWait+"="+ackWait.String(), childMost+"="+strconv.Itoa(n))
+	p.WaitLine("running")
+	base := askHeap(tb, conn)
+	// A witness that keeps all it saw would be the largest part of this test.
+	var beats, others atomic.Int64
+	_, err := conn.Subscribe("$JS.ACK."+widgetStream+"."+widgetDurable+".>", func(m *natsgo.Msg) {
+		if string(m.Data) == "+WPI" {
+			beats.Add(1)
+		} else {
+			others.Add(1)
+		}
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for range each {
+		flood(tb, js, 0, n/each)
+	}
+	natstest.Eventually(tb, "all are held", 2*natstest.Patience, func() error {
+		msg, err := conn.Request(unsettledHeld, nil, natstest.Patience)
+		if err == nil && string(msg.Data) != strconv.Itoa(n) {
+			err = fmt.Errorf("%s are", msg.Data)
+		}
+		return err
+	})
+	cost = int64(askHeap(tb, conn) - base)
+	tb.Logf("%d unsettled messages cost %d KiB, %d bytes each", n, cost>>10, cost/int64(n))
+	if cost > unsettledEach*int64(n) {
+		tb.Errorf("that is more than %d bytes each", unsettledEach)
+	}
+	from := beats.Load()
+	natstest.Eventually(tb, "they are kept", natstest.Patience+time.Duration(rounds)*ackWait, func() error {
+		if got := beats.Load() - from; got < rounds*int64(n) {
+			return fmt.Errorf("%d heartbeats", got)
+		}
+		return nil
+	})
+	info := natstest.ConsumerInfo(tb, js, widgetStream, widgetDurable)
+	if info.NumAckPending != n || info.NumRedelivered != 0 || info.Delivered.Consumer != uint64(n) {
+		tb.Errorf("%d unsettled, %d redelivered, %d hand-outs in all", info.NumAckPending, info.NumRedelivered, info.Delivered.Consumer)
+	}
+	if got := others.Load(); got != 0 {
+		tb.Errorf("%d settlements besides heartbeats", got)
+	}
+	p.Kill()
+	_ = p.Wait() // it was killed
+	return cost
+}
+
+// unsettledChild is a controller that settles nothing.
+func unsettledChild() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	if err := runUnsettledChild(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func runUnsettledChild(ctx context.Context) error {
+	conn, err := natsgo.Connect(os.Getenv(childURL))
+	if err != nil {
+		return err
+	}
+	if err := tellHeap(conn); err != nil {
+		return err
+	}
+	ackWait, err := time.ParseDuration(os.Getenv(childAckWait))
+	if err != nil {
+		return err
+	}
+	most, err := strconv.Atoi(os.Getenv(childMost))
+	if err != nil {
+		return err
+	}
+	src := jsource.Subject(conn, widgets).MaxAckPending(most).AckWait(ackWait)
+	_, err = conn.Subscribe(unsettledHeld, func(m *natsgo.Msg) {
+		_ = m.Respond([]byte(strconv.Itoa(src.Status(0).Held))) // no answer fails the test
+	})
+	if err != nil {
+		return err
+	}
+	running := make(chan struct{})
+	c, err := reconciler.New[string](keeper).Logger(slog.New(slog.DiscardHandler)).
+		Watch(src, started(running)).
+		Func(func(ctx context.Context, _ string) (res reconciler.Result, err error) {
+			<-ctx.Done()
+			return res, context.Cause(ctx)
+		})
+	if err != nil {
+		return err
+	}
+	go func() {
+		<-running
+		fmt.Println("running")
+	}()
+	return c.Start(ctx)
+}
