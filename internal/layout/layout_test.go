@@ -22,6 +22,8 @@ var may = map[string][]string{
 	"reconciler/kube": {"reconciler", "queue"},
 	"jsource":         {"consumer", "queue", "tracing", "metrics", "reconciler", "reconciler/nats"},
 	"cmd/jsource":     {"jsource"},
+
+	"jsource/jsourcetest": {"jsource", "internal/natstest"},
 }
 
 // mayNot lists what a package must not import from elsewhere.
