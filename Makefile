@@ -145,7 +145,7 @@ c-compiler:
 ##@ Check
 
 .PHONY: check
-check: fmt-check tidy-check vet staticcheck lint test ## everything that CI does, except that it also runs fuzz
+check: fmt-check tidy-check api-check vet staticcheck lint test ## everything that CI does, except that it also runs fuzz
 	@echo "==> every check passed"
 
 .PHONY: fmt
@@ -156,6 +156,21 @@ fmt: $(gofumpt) ## format every Go file
 fmt-check: $(gofumpt) ## find files that are not formatted
 	@echo "==> gofumpt"
 	@files=$$($< -l .); if [ -n "$$files" ]; then echo "not formatted ('make fmt' does it):"; echo "$$files"; exit 1; fi
+
+# What users compile against, without the comments: a change of it shows in review.
+API = $(shell go list -f '{{.ImportPath}}' ./... | sed -n 's|^[^/]*/[^/]*/jsource/||p' | grep -v -e ^internal/ -e ^cmd/ -e ^bench)
+api-of = go doc -all ./$(1) | sed -n '/^[A-Z]\{5,\}$$/,$$p' | sed -e '/^    /d' -e '/^\t*\/\//d' -e 's| *// .*||' | cat -s
+api-file = api/$(subst /,_,$(1)).txt
+
+.PHONY: api
+api: ## write down the API of every package, in api/
+	@mkdir -p api; rm -f api/*.txt
+	@$(foreach p,$(API),$(call api-of,$(p)) >$(call api-file,$(p));)
+
+.PHONY: api-check
+api-check: ## is the API what api/ says?
+	@echo "==> api"
+	@$(foreach p,$(API),$(call api-of,$(p)) | diff -u $(call api-file,$(p)) - || { echo "the API of $(p) has changed: say so in CHANGELOG.md, and run 'make api'"; exit 1; };)
 
 .PHONY: vet $(call part,vet)
 vet: $(call part,vet) ## go vet
