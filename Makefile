@@ -99,6 +99,11 @@ example-fleetstage: $(assets) ## the fleet Stage controller on Kubernetes; ARGS=
 	@echo "==> building examples/fleetstage (takes minutes the first time)"
 	@go -C examples run ./fleetstage $(ARGS)
 
+.PHONY: bench
+bench: ## measure the sources of this module beside each other; ARGS='…' are its flags
+	@echo "==> building bench (takes minutes the first time)"
+	@go run ./bench $(ARGS)
+
 ##@ Test
 
 .PHONY: test $(call part,test)

@@ -3,6 +3,7 @@ module github.com/levelstream/jsource
 go 1.26.0
 
 require (
+	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/go-logr/logr v1.4.4
 	github.com/google/uuid v1.6.0
 	github.com/nats-io/jsm.go v0.5.1

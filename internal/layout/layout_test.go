@@ -24,6 +24,7 @@ var may = map[string][]string{
 	"cmd/jsource":     {"jsource"},
 
 	"jsource/jsourcetest": {"jsource", "internal/natstest"},
+	"bench":               {"internal/bench"},
 }
 
 // mayNot lists what a package must not import from elsewhere.
