@@ -114,7 +114,7 @@ func (b *burials[K, T, request]) provision(ctx context.Context) error {
 func (b *burials[K, T, request]) add(due burial[K, T, request]) {
 	due.at = time.Now()
 	b.mu.Lock()
-	due.delivery.err = due.err
+	due.delivery.history().err = due.err
 	b.waiting = append(b.waiting, &due)
 	due.delivery.buried = due.delivery.buried || due.req == nil
 	b.mu.Unlock()
@@ -374,12 +374,17 @@ func (d *delivery[K, T, request]) inherit(old *delivery[K, T, request]) {
 	b := d.run.burials
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	d.superseded = append(append(d.superseded, old.superseded...), old.msg.Sequence())
-	d.replaced += old.replaced + 1
-	if over := len(d.superseded) - maxNamed; over > 0 {
-		d.superseded = append(d.superseded[:0], d.superseded[over:]...)
+	p := d.history()
+	if old.past != nil {
+		p.superseded = append(p.superseded, old.past.superseded...)
+		p.replaced += old.past.replaced
+		old.past.superseded = nil
 	}
-	old.superseded = nil
+	p.superseded = append(p.superseded, old.msg.Sequence())
+	p.replaced++
+	if over := len(p.superseded) - maxNamed; over > 0 {
+		p.superseded = append(p.superseded[:0], p.superseded[over:]...)
+	}
 }
 
 // named lists the messages that d superseded.
@@ -387,11 +392,14 @@ func (d *delivery[K, T, request]) named() string {
 	b := d.run.burials
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if d.past == nil {
+		return ""
+	}
 	var list []string
-	for _, seq := range d.superseded {
+	for _, seq := range d.past.superseded {
 		list = append(list, strconv.FormatUint(seq, 10))
 	}
-	if more := d.replaced - len(list); more > 0 {
+	if more := d.past.replaced - len(list); more > 0 {
 		list = append(list, fmt.Sprintf("and %d before", more))
 	}
 	return strings.Join(list, " ")

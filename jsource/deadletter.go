@@ -56,7 +56,7 @@ func readLetter(stream string, raw *jetstream.RawStreamMsg) (*DeadLetter, bool) 
 	}
 	for name, values := range raw.Header {
 		original, was := strings.CutPrefix(name, DeadOriginal)
-		if was || !strings.HasPrefix(name, deadHeaders) && !isNATS(name) {
+		if was || !isLetters(name) && !isReserved(name) {
 			l.Header[original] = values
 		}
 	}

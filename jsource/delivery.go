@@ -40,25 +40,47 @@ var defaultDelays = delays{
 // delivery is one message on its way through the controller: what the queue.Tracker reports on.
 type delivery[K comparable, T any, request comparable] struct {
 	queue.Entry[request]
-	run     *run[K, T, request]
-	msg     *consumer.Message
-	subject string     // "" if it is none of the topic's
-	span    trace.Span // nil: no tracing
+	run  *run[K, T, request]
+	msg  *consumer.Message
+	span trace.Span // nil: no tracing
 
 	// Under burials.mu:
+	past   *past // nil as long as nothing is to be said
+	owed   int32 // requests it was mapped to
+	buried bool  // all of it is to become a dead letter
+	died   bool  // a request of it is to become one
+	stuck  bool  // its dead letter could not be stored when that was last tried
+
+	kind uint8 // of its event: 1 + the place in allKinds; 0: its subject is none of the topic's
+}
+
+// past is what few deliveries have behind them: many may be held.
+type past struct {
 	err        error    // what went wrong, for the span
-	owed       int32    // requests it was mapped to
-	buried     bool     // all of it is to become a dead letter
-	died       bool     // a request of it is to become one
-	stuck      bool     // its dead letter could not be stored when that was last tried
 	superseded []uint64 // sequences of messages it superseded, the last maxNamed of them
 	replaced   int      // how many they are
+}
+
+// history is d's past, to be added to. The caller holds burials.mu.
+func (d *delivery[K, T, request]) history() *past {
+	if d.past == nil {
+		d.past = new(past)
+	}
+	return d.past
+}
+
+// subject is what the event was published to, "" if that is none of the topic's.
+func (d *delivery[K, T, request]) subject() string {
+	if d.kind == 0 {
+		return ""
+	}
+	return d.run.src.topic.SubjectOf(allKinds[d.kind-1])
 }
 
 // Handle implements [consumer.Handler]: it maps one message to requests, registers what it owes and pushes
 // them.
 func (r *run[K, T, request]) Handle(m *consumer.Message) {
-	d := &delivery[K, T, request]{run: r, msg: m, subject: r.subjects[m.Subject()]}
+	d := &delivery[K, T, request]{run: r, msg: m, kind: r.kinds[m.Subject()]}
 	ctx := r.ctx
 	if tracing.Enabled() {
 		ctx, _ = tracing.StartProcess(ctx, m.Header(), r.traced(m))
@@ -182,7 +204,7 @@ func (d *delivery[K, T, request]) owes(n int) {
 // failed notes what went wrong, for the span.
 func (d *delivery[K, T, request]) failed(err error) {
 	d.run.burials.mu.Lock()
-	d.err = err
+	d.history().err = err
 	d.run.burials.mu.Unlock()
 }
 
@@ -251,7 +273,11 @@ func (r *run[K, T, request]) Ended(m *consumer.Message, how consumer.Ending) {
 			settlement = tracing.GivenBack
 		}
 		r.burials.mu.Lock()
-		owed, err := int(d.owed), d.err
+		owed := int(d.owed)
+		var err error
+		if d.past != nil {
+			err = d.past.err
+		}
 		r.burials.mu.Unlock()
 		tracing.EndProcess(d.span, settlement, owed, err)
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // Headers of a dead letter. It also carries the headers and the payload of the original; original headers
-// that mean something to JetStream (Nats-…) are prefixed with DeadOriginal.
+// that mean something to JetStream or its clients (Nats-…, Status) are prefixed with DeadOriginal.
 const (
 	DeadSubject    = "Jsource-Dead-Subject"    // the subject of the original
 	DeadStream     = "Jsource-Dead-Stream"     // its stream
@@ -47,7 +47,7 @@ func (b *burial[K, T, request]) letter(stream, subject string) *natsgo.Msg {
 	m := b.delivery.msg
 	msg := natsgo.NewMsg(subject)
 	set := msg.Header.Set
-	if subject := b.delivery.subject; subject != "" {
+	if subject := b.delivery.subject(); subject != "" {
 		set(DeadSubject, subject)
 	}
 	set(DeadStream, stream)
@@ -74,10 +74,10 @@ func addOriginal(letter *natsgo.Msg, subject string, header natsgo.Header, data 
 	letter.Header.Set(DeadSubject, subject)
 	for key, values := range header {
 		name := key
-		if isNATS(key) {
+		if isReserved(key) {
 			name = DeadOriginal + key
 		}
-		if strings.HasPrefix(name, deadHeaders) {
+		if isLetters(name) {
 			continue // a dead letter that was replayed and died again: the newer says all
 		}
 		for _, value := range values {
@@ -89,6 +89,17 @@ func addOriginal(letter *natsgo.Msg, subject string, header natsgo.Header, data 
 
 // isNATS reports whether a header of that name means something to the server.
 func isNATS(name string) bool { return strings.HasPrefix(strings.ToLower(name), "nats-") }
+
+// isReserved reports whether a header of that name means something to the server or its clients: what has a Status and
+// no payload they take for an answer.
+func isReserved(name string) bool {
+	return isNATS(name) || strings.EqualFold(name, "Status") || strings.EqualFold(name, "Description")
+}
+
+// isLetters reports whether a header of that name is one of those that a dead letter adds.
+func isLetters(name string) bool {
+	return len(name) >= len(deadHeaders) && strings.EqualFold(name[:len(deadHeaders)], deadHeaders)
+}
 
 // plain is the text of err as a header can hold it.
 func plain(err error) string {

@@ -196,6 +196,23 @@ func TestReplayOfAReference(t *testing.T) {
 	}
 }
 
+// An event that looks like a server's answer is read from its letter, and replayed, as any.
+func TestLetterOfWhatLooksLikeAnAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.join(withSource(func(s *widgetSource) { s.UndecodableDelay(1) }))
+	w.waitSaid(w.raw(nats.Created, "", "Status", "404", "description", "gone", "jsource-dead-reason", "mine"), "nak of delivery 1, nak of delivery 2, term of delivery 3")
+	a := w.admin()
+	letters := w.dead(a, jsource.LetterFilter{})
+	if len(letters) != 1 || letters[0].Reason != "undecodable" || letters[0].Header.Get("Status") != "404" ||
+		letters[0].Header["description"][0] != "gone" || len(letters[0].Header["jsource-dead-reason"]) != 0 {
+		t.Fatalf("the letters are %+v", letters)
+	}
+	if _, err := a.Replay(t.Context(), letters[0]); err != nil {
+		t.Error(err)
+	}
+}
+
 // Letters are found by stream, durable and reason, and by ID; dropping one leaves the others.
 func TestDeadLettersAreFound(t *testing.T) {
 	t.Parallel()

@@ -43,7 +43,7 @@ type run[K comparable, T any, request comparable] struct {
 	group      *queue.Group[request]
 	burials    *burials[K, T, request]
 	watch      watch
-	subjects   map[string]string // so that a message's subject need not be kept
+	kinds      map[string]uint8 // of the topic's subjects, as a delivery keeps them
 	metrics    *metrics.Source
 	mute       func() // nobody is told how it is doing any more
 
@@ -155,9 +155,9 @@ func (r *run[K, T, request]) begin(source context.Context) error {
 		}
 	}
 	r.js = consumer.Permitted(js)
-	r.subjects = map[string]string{}
-	for _, subject := range subjects(s.topic, allKinds) {
-		r.subjects[subject] = subject
+	r.kinds = map[string]uint8{}
+	for i, subject := range subjects(s.topic, allKinds) {
+		r.kinds[subject] = uint8(i + 1)
 	}
 	cfg := consumer.Config{
 		Subjects:      subjects(s.topic, s.filters.Kinds()),

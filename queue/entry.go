@@ -30,10 +30,10 @@ type Entry[request comparable] struct {
 	group *Group[request]
 	msg   Message[request]
 	one   link[request]
-	more  []link[request] // the further links of a message that owes several requests
-	since time.Duration   // when it was registered, on the tracker's clock
-	owed  int32           // links owed or dying
-	clear int32           // those of them that no newer message supersedes
+	more  *[]link[request] // the further links of a message that owes several requests; few do
+	since time.Duration    // when it was registered, on the tracker's clock
+	owed  int32            // links owed or dying
+	clear int32            // those of them that no newer message supersedes
 	state entryState
 	dead  bool // a request of it was buried
 }
@@ -52,8 +52,11 @@ func (e *Entry[request]) links(yield func(*link[request]) bool) {
 	if e.one.entry == nil || !yield(&e.one) {
 		return
 	}
-	for i := range e.more {
-		if e.more[i].entry == nil || !yield(&e.more[i]) {
+	if e.more == nil {
+		return
+	}
+	for i := range *e.more {
+		if l := &(*e.more)[i]; l.entry == nil || !yield(l) {
 			return
 		}
 	}

@@ -39,7 +39,8 @@ func (g *Group[request]) Register(e *Entry[request], m Message[request], reqs []
 	}
 	e.group, e.msg, e.since, e.state = g, m, t.now(), entryOwed
 	if len(reqs) > 1 {
-		e.more = make([]link[request], len(reqs)-1)
+		more := make([]link[request], len(reqs)-1)
+		e.more = &more
 	}
 	tick := t.next()
 	for _, req := range reqs {
@@ -49,7 +50,7 @@ func (g *Group[request]) Register(e *Entry[request], m Message[request], reqs []
 		}
 		l := &e.one
 		if e.owed > 0 {
-			l = &e.more[e.owed-1]
+			l = &(*e.more)[e.owed-1]
 		}
 		l.entry, l.tick = e, tick
 		r.add(l)
