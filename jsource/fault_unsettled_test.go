@@ -20,36 +20,38 @@ import (
 )
 
 const (
-	unsettledEach = 640 // bytes that each of many unsettled messages may cost: 64 MB for 100,000
-	unsettledHeld = "unsettled.held"
-	childAckWait  = "JSOURCE_TEST_ACKWAIT"
-	childMost     = "JSOURCE_TEST_MAXACKPENDING"
+	// Bytes that each unsettled message may cost, with a key of its own: 64 MiB for 100,000. Of 20,000 each costs a
+	// little more: maps grow in steps, and at that number they are emptier.
+	unsettledEach    = 64 << 20 / 100_000
+	unsettledEachFew = 800
+	unsettledHeld    = "unsettled.held"
+	childAckWait     = "JSOURCE_TEST_ACKWAIT"
+	childMost        = "JSOURCE_TEST_MAXACKPENDING"
 )
 
 func init() { children["unsettled"] = unsettledChild }
 
-// Many unsettled messages, two for each key, cost no more than 640 bytes each, and heartbeats keep all of them: for
-// longer than an AckWait none is handed out again. The benchmark does the same with 100,000, for which the race
-// detector leaves no time. (About 380 bytes go to each message, and 340 to each key that waits in the queue, half
-// of them client-go's.)
+// Many unsettled messages cost little, and heartbeats keep all of them: for longer than an AckWait none is handed out
+// again. The benchmark does the same with 100,000, for which the race detector leaves no time. (Half of what they cost
+// goes to the keys that wait in the queue, and half of that is client-go's.)
 func TestManyUnsettled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes longer than an AckWait")
 	}
 	t.Parallel()
-	unsettled(t, 20_000, 2, 9*time.Second, 4)
+	unsettled(t, 20_000, unsettledEachFew, 9*time.Second, 4)
 }
 
-// BenchmarkHundredThousandUnsettled holds 100,000 messages, two for each key, over four AckWaits.
+// BenchmarkHundredThousandUnsettled holds 100,000 messages over four AckWaits.
 func BenchmarkHundredThousandUnsettled(b *testing.B) {
 	for b.Loop() {
-		b.ReportMetric(float64(unsettled(b, 100_000, 2, 15*time.Second, 12)), "B-cost")
+		b.ReportMetric(float64(unsettled(b, 100_000, unsettledEach, 15*time.Second, 12)), "B-cost")
 	}
 }
 
-// unsettled has a controller in a process of its own hold n messages, so many for each key, for so many rounds of
-// heartbeats, and returns what they cost.
-func unsettled(tb testing.TB, n, each int, ackWait time.Duration, rounds int64) (cost int64) {
+// unsettled has a controller in a process of its own hold n messages, at no more than most bytes each, for so many rounds of heartbeats, and returns what
+// they cost.
+func unsettled(tb testing.TB, n, most int, ackWait time.Duration, rounds int64) (cost int64) {
 	tb.Helper()
 	srv := natstest.Start(tb)
 	js := srv.JetStream()
@@ -69,9 +71,7 @@ func unsettled(tb testing.TB, n, each int, ackWait time.Duration, rounds int64) 
 	if err != nil {
 		tb.Fatal(err)
 	}
-	for range each {
-		flood(tb, js, 0, n/each)
-	}
+	flood(tb, js, 0, n)
 	natstest.Eventually(tb, "all are held", 2*natstest.Patience, func() error {
 		msg, err := conn.Request(unsettledHeld, nil, natstest.Patience)
 		if err == nil && string(msg.Data) != strconv.Itoa(n) {
@@ -81,8 +81,8 @@ func unsettled(tb testing.TB, n, each int, ackWait time.Duration, rounds int64) 
 	})
 	cost = int64(askHeap(tb, conn) - base)
 	tb.Logf("%d unsettled messages cost %d KiB, %d bytes each", n, cost>>10, cost/int64(n))
-	if cost > unsettledEach*int64(n) {
-		tb.Errorf("that is more than %d bytes each", unsettledEach)
+	if cost > int64(most)*int64(n) {
+		tb.Errorf("that is more than %d bytes each", most)
 	}
 	from := beats.Load()
 	natstest.Eventually(tb, "they are kept", natstest.Patience+time.Duration(rounds)*ackWait, func() error {
