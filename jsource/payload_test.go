@@ -49,4 +49,3 @@ func TestPayloadsOf64MiB(t *testing.T) {
 	w.settled()
 	m.expectOnce(t, "before", "large", "between", "after")
 }
-
