@@ -63,13 +63,7 @@ func (r *run[K, T, request]) answer() (end func(), err error) {
 	host, _ := os.Hostname() // "" says it too
 	sub, err := r.js.Conn().Subscribe(statusSubject(r.consumer.Stream(), r.durable), func(m *natsgo.Msg) {
 		st := r.src.Status(answered)
-		replica := Replica{Host: host, PID: os.Getpid(), Err: plain(st.Err), Held: st.Held}
-		for _, h := range st.Holding {
-			replica.Holding = append(replica.Holding, Held{
-				Request: clean(fmt.Sprint(h.Request), maxErrorText), Messages: h.Messages, Since: h.Since,
-				Attempts: h.Attempts, LastErr: plain(h.LastErr), Running: h.Running,
-			})
-		}
+		replica := Replica{Host: host, PID: os.Getpid(), Err: plain(st.Err), Held: st.Held, Holding: held(st.Holding)}
 		data, err := json.Marshal(replica)
 		if err == nil {
 			err = m.Respond(data)
