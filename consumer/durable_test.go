@@ -233,10 +233,10 @@ func TestCase8_HeartbeatsFitABackOff(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.made(func(c *jetstream.ConsumerConfig) {
-		c.MaxDeliver, c.BackOff = 10, []time.Duration{200 * time.Millisecond, 5 * time.Second}
+		c.MaxDeliver, c.BackOff = 10, []time.Duration{time.Second, 25 * time.Second}
 	})
 	p := r.replica(bind, work(func(m *consumer.Message) {
-		<-time.After(time.Second) // the work
+		<-time.After(3 * time.Second) // the work
 		m.Ack()
 	}))
 	r.publish(1, 1)
@@ -259,13 +259,13 @@ func TestCase8_HeartbeatsFitTheShortestStep(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.made(func(c *jetstream.ConsumerConfig) {
-		c.MaxDeliver, c.BackOff = 10, []time.Duration{3 * time.Second, 200 * time.Millisecond}
+		c.MaxDeliver, c.BackOff = 10, []time.Duration{3 * time.Second, time.Second}
 	})
 	p := r.replica(bind)
 	r.publish(1, 1)
 	p.got(1)[0].GiveBack(0)
 	m := p.got(2)[1]
-	p.beats(15) // 15/3 times 200 ms
+	p.beats(9) // 9/3 times 1 s
 	if n := m.Deliveries(); n != 2 {
 		t.Errorf("handed out %d times, want 2", n)
 	}
