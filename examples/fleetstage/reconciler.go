@@ -47,10 +47,7 @@ func (r *FleetStageReconciler) Reconcile(ctx context.Context, req reconcile.Requ
 	if reflect.DeepEqual(status, stage.Status) {
 		return reconciler.Result{}, nil
 	}
-	updated, ok := stage.DeepCopyObject().(*kargoapi.Stage)
-	if !ok {
-		return reconciler.Result{}, fmt.Errorf("the copy of a Stage is a %T", updated)
-	}
+	updated := stage.DeepCopy()
 	updated.Status = status
 	// An update, not a patch: it fails, and is tried again, when what was read is not the latest.
 	if err := r.client.Status().Update(ctx, updated); err != nil && !apierrors.IsNotFound(err) {

@@ -91,7 +91,7 @@ func (s *scene) expect(ctx context.Context, stage, what string, is func(kargoapi
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("stage %s: it never came to this: %s; its status is %+v", stage, what, errors.Join(err, fmt.Errorf("%+v", got.Status)))
+			return errors.Join(fmt.Errorf("stage %s: it never came to this: %s; its status is %+v", stage, what, got.Status), err)
 		case <-time.After(10 * time.Millisecond):
 		}
 	}

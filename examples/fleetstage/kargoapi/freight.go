@@ -23,7 +23,10 @@ type FreightStatus struct {
 }
 
 // DeepCopyObject implements runtime.Object.
-func (f *Freight) DeepCopyObject() runtime.Object {
+func (f *Freight) DeepCopyObject() runtime.Object { return f.DeepCopy() }
+
+// DeepCopy returns a copy that shares nothing.
+func (f *Freight) DeepCopy() *Freight {
 	c := *f
 	f.DeepCopyInto(&c.ObjectMeta)
 	c.Status.VerifiedIn, c.Status.ApprovedFor = maps.Clone(f.Status.VerifiedIn), maps.Clone(f.Status.ApprovedFor)
@@ -41,6 +44,6 @@ type FreightList struct {
 // DeepCopyObject implements runtime.Object.
 func (l *FreightList) DeepCopyObject() runtime.Object {
 	c := *l
-	c.Items = copyAll[Freight](l.Items)
+	c.Items = copyAll(l.Items, (*Freight).DeepCopy)
 	return &c
 }

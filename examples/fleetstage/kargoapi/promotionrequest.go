@@ -37,7 +37,10 @@ type PromotionRequestStatus struct {
 }
 
 // DeepCopyObject implements runtime.Object.
-func (r *PromotionRequest) DeepCopyObject() runtime.Object {
+func (r *PromotionRequest) DeepCopyObject() runtime.Object { return r.DeepCopy() }
+
+// DeepCopy returns a copy that shares nothing.
+func (r *PromotionRequest) DeepCopy() *PromotionRequest {
 	c := *r
 	r.DeepCopyInto(&c.ObjectMeta)
 	return &c
@@ -54,6 +57,6 @@ type PromotionRequestList struct {
 // DeepCopyObject implements runtime.Object.
 func (l *PromotionRequestList) DeepCopyObject() runtime.Object {
 	c := *l
-	c.Items = copyAll[PromotionRequest](l.Items)
+	c.Items = copyAll(l.Items, (*PromotionRequest).DeepCopy)
 	return &c
 }

@@ -44,7 +44,10 @@ type StageStatus struct {
 }
 
 // DeepCopyObject implements runtime.Object.
-func (s *Stage) DeepCopyObject() runtime.Object {
+func (s *Stage) DeepCopyObject() runtime.Object { return s.DeepCopy() }
+
+// DeepCopy returns a copy that shares nothing.
+func (s *Stage) DeepCopy() *Stage {
 	c := *s
 	s.DeepCopyInto(&c.ObjectMeta)
 	c.Spec.RequestedFreight = slices.Clone(s.Spec.RequestedFreight)
@@ -72,21 +75,18 @@ type StageList struct {
 // DeepCopyObject implements runtime.Object.
 func (l *StageList) DeepCopyObject() runtime.Object {
 	c := *l
-	c.Items = copyAll[Stage](l.Items)
+	c.Items = copyAll(l.Items, (*Stage).DeepCopy)
 	return &c
 }
 
 // copyAll copies the items of a list.
-func copyAll[T any, P interface {
-	*T
-	runtime.Object
-}](items []T) []T {
+func copyAll[T any](items []T, deepCopy func(*T) *T) []T {
 	if items == nil {
 		return nil
 	}
 	c := make([]T, len(items))
 	for i := range items {
-		c[i] = *P(&items[i]).DeepCopyObject().(P)
+		c[i] = *deepCopy(&items[i])
 	}
 	return c
 }

@@ -38,7 +38,10 @@ type AnalysisRunStatus struct {
 }
 
 // DeepCopyObject implements runtime.Object.
-func (r *AnalysisRun) DeepCopyObject() runtime.Object {
+func (r *AnalysisRun) DeepCopyObject() runtime.Object { return r.DeepCopy() }
+
+// DeepCopy returns a copy that shares nothing.
+func (r *AnalysisRun) DeepCopy() *AnalysisRun {
 	c := *r
 	r.DeepCopyInto(&c.ObjectMeta)
 	return &c
@@ -57,7 +60,7 @@ func (l *AnalysisRunList) DeepCopyObject() runtime.Object {
 	c := *l
 	c.Items = nil
 	for i := range l.Items {
-		c.Items = append(c.Items, *l.Items[i].DeepCopyObject().(*AnalysisRun))
+		c.Items = append(c.Items, *l.Items[i].DeepCopy())
 	}
 	return &c
 }
