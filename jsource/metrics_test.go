@@ -81,7 +81,7 @@ func labelled(name string, attrs attribute.Set) string {
 		switch kv.Key {
 		case "jsource.controller", "jsource.topic", "messaging.consumer.group.name", "messaging.system", "messaging.operation.name":
 		default:
-			name += " " + kv.Value.Emit()
+			name += " " + kv.Value.String()
 		}
 	}
 	return name
