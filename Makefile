@@ -104,6 +104,11 @@ bench: ## measure the sources of this module beside each other; ARGS='…' are i
 	@echo "==> building bench (takes minutes the first time)"
 	@go run ./bench $(ARGS)
 
+.PHONY: bench-peers
+bench-peers: ## the same beside what people would use instead; ARGS='…' are its flags
+	@echo "==> building bench/peers (takes minutes the first time)"
+	@go -C bench/peers run . $(ARGS)
+
 ##@ Test
 
 .PHONY: test $(call part,test)

@@ -3,8 +3,10 @@ package bench
 import (
 	"bytes"
 	"encoding/json"
+	"encoding/xml"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -20,7 +22,8 @@ func TestMain(m *testing.M) {
 func command(t *testing.T, args ...string) []*Result {
 	t.Helper()
 	var said, out bytes.Buffer
-	s, err := parse("bench", append(args, "-o", "json"), &said, Ours())
+	dir := t.TempDir()
+	s, err := parse("bench", append(args, "-o", "json", "-plots", dir), &said, Ours())
 	if err != nil {
 		t.Fatalf("%v: %v\n%s", args, err, said.String())
 	}
@@ -30,6 +33,19 @@ func command(t *testing.T, args ...string) []*Result {
 	var r report
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
 		t.Fatalf("%v printed no JSON: %v\n%s", args, err, out.String())
+	}
+	plots, err := filepath.Glob(filepath.Join(dir, "*.svg"))
+	if err != nil || len(plots) == 0 {
+		t.Errorf("%v: no plots (%v)", args, err)
+	}
+	for _, plot := range plots {
+		data, err := os.ReadFile(plot)
+		if err == nil {
+			err = xml.Unmarshal(data, new(struct{}))
+		}
+		if err != nil || bytes.Contains(data, []byte("NaN")) || bytes.Contains(data, []byte("Inf")) {
+			t.Errorf("%v: %s is no picture: %v", args, plot, err)
+		}
 	}
 	return r.Runs
 }

@@ -137,13 +137,16 @@ func isClosed(c <-chan struct{}) bool {
 func (r *run) settledUpTo(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	c, err := r.js.Consumer(ctx, r.config.Name, r.durable)
-	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return 0, fmt.Errorf("asking the server for durable %q: %w", r.durable, err)
+	var durable interface {
+		CachedInfo() *jetstream.ConsumerInfo
+	}
+	durable, err := r.js.Consumer(ctx, r.config.Name, r.durable)
+	if errors.Is(err, jetstream.ErrNotPullConsumer) {
+		durable, err = r.js.PushConsumer(ctx, r.config.Name, r.durable)
 	}
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("asking the server for durable %q: %w", r.durable, err)
 	}
-	info := c.CachedInfo() // of a moment ago: Consumer has just asked
-	return info.AckFloor.Stream, nil
+	// Of a moment ago: looking it up has just asked.
+	return durable.CachedInfo().AckFloor.Stream, nil
 }

@@ -37,6 +37,14 @@ type run struct {
 // timelineParts is how many points a time line has.
 const timelineParts = 60
 
+// Measure runs c on s. begun is called when it has started to consume: what is done before is getting ready.
+func Measure(ctx context.Context, c *Contender, s *Spec, begun func()) (*Result, error) {
+	if err := s.validate(); err != nil {
+		return nil, err
+	}
+	return measure(ctx, c, s, func(*Probe) { begun() })
+}
+
 // measure runs c. watch is told of the Probe once there is something to see.
 func measure(ctx context.Context, c *Contender, s *Spec, watch func(*Probe)) (_ *Result, err error) {
 	r := &run{spec: s, contender: c, probe: newProbe(s), wire: newWire()}
@@ -197,11 +205,10 @@ func (r *run) perform(ctx context.Context, watch func(*Probe)) (*Result, error) 
 	res.MessagesOut = float64(conn.Stats().OutMsgs-messages) / n
 	serverAfter, e := r.servers.cpu()
 	res.ServerMicros = float64(serverAfter-serverBefore) / float64(time.Microsecond) / n
-	err = errors.Join(err, e, stop())
 	if err == nil && !r.contender.Core {
-		res.Settled, err = r.settledUpTo(ctx)
+		res.Settled, err = r.settledUpTo(ctx) // before the end: there are clients that delete their durable then
 	}
-	return res, err
+	return res, errors.Join(err, e, stop())
 }
 
 // prepareStored fills the stream, or gets ready to see the acks.

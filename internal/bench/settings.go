@@ -40,7 +40,7 @@ behind.
 
 // parse reads the flags. What is wrong with them, and help, is printed to out.
 func parse(name string, args []string, out io.Writer, contenders []Contender) (*settings, error) {
-	s := &settings{}
+	s := &settings{base: DefaultSpec()}
 	var names []string
 	var list strings.Builder
 	for _, c := range contenders {
@@ -62,21 +62,21 @@ func parse(name string, args []string, out io.Writer, contenders []Contender) (*
 	}
 	keys := f.String("keys", "10000", "how many keys the events are about, chosen at random; a `list` makes several runs; "+
 		"0: a key of its own for each event")
-	f.IntVar(&b.Payload, "payload", 300, fmt.Sprintf("bytes of an event's JSON, at least %d; more is more objects in it", minPayload))
-	f.IntVar(&b.Workers, "workers", 4, "how many requests are reconciled at once")
-	f.StringVar(&b.Reconcile, "reconcile", "none", "how long a reconcile takes: none; a `duration` (10ms); or a heavy tail "+
+	f.IntVar(&b.Payload, "payload", b.Payload, fmt.Sprintf("bytes of an event's JSON, at least %d; more is more objects in it", minPayload))
+	f.IntVar(&b.Workers, "workers", b.Workers, "how many requests are reconciled at once")
+	f.StringVar(&b.Reconcile, "reconcile", b.Reconcile, "how long a reconcile takes: none; a `duration` (10ms); or a heavy tail "+
 		"with a mean (heavy:1ms: one in a hundred takes 7 times the mean, one in a thousand 33 times). It waits, it takes no CPU")
 	rate := f.String("rate", "0,1000", "`events per second`, published on time (open loop); 0: as fast as it goes; a list makes several runs")
-	f.IntVar(&b.Events, "events", 200_000, "events in a run; with a rate, at most what -duration allows")
+	f.IntVar(&b.Events, "events", b.Events, "events in a run; with a rate, at most what -duration allows")
 	f.DurationVar(&s.duration, "duration", 5*time.Second, "how long a run with a rate publishes at most")
-	f.StringVar(&b.Storage, "storage", fileStorage, "of the stream: memory or file")
-	f.IntVar(&b.Replicas, "replicas", 1, "of the stream: 1, or 3 on three servers")
-	f.IntVar(&b.Publishers, "publishers", 1, "how many connections publish, taking turns; none of them waits for answers")
-	f.StringVar(&b.Fault, "fault", faultNone, "what happens when half of the events are reconciled: none; restart: a server "+
+	f.StringVar(&b.Storage, "storage", b.Storage, "of the stream: memory or file")
+	f.IntVar(&b.Replicas, "replicas", b.Replicas, "of the stream: 1, or 3 on three servers")
+	f.IntVar(&b.Publishers, "publishers", b.Publishers, "how many connections publish, taking turns; none of them waits for answers")
+	f.StringVar(&b.Fault, "fault", b.Fault, "what happens when half of the events are reconciled: none; restart: a server "+
 		"is away for half a second (killed with -server process); cut: so is the connection of the controller")
 	f.StringVar(&b.URL, "nats", "", "`URL` of a NATS server with JetStream, from which the streams of each run are removed "+
 		"at its end (default: servers of the benchmark's own)")
-	f.StringVar(&b.Server, "server", inProcess, "where those servers run: inprocess (their CPU, memory and allocations count "+
+	f.StringVar(&b.Server, "server", b.Server, "where those servers run: inprocess (their CPU, memory and allocations count "+
 		"as the contender's) or process (a child process)")
 	f.IntVar(&b.MaxAckPending, "max-ack-pending", 0, "how many messages may be unsettled at once; 0: the contender's default, which is 1000 for all")
 	f.DurationVar(&b.AckWait, "ack-wait", 0, "after how long an unsettled message is handed out again, also one that was on its way "+

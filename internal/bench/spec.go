@@ -24,6 +24,14 @@ type Spec struct {
 	AckWait       time.Duration `json:"ackWait"`       // nanoseconds; 0: the contender's default
 }
 
+// DefaultSpec is what a run is like if nobody says otherwise.
+func DefaultSpec() Spec {
+	return Spec{
+		Keys: 10_000, Payload: 300, Workers: 4, Reconcile: "none", Events: 200_000, Storage: fileStorage, Replicas: 1,
+		Publishers: 1, Fault: faultNone, Server: inProcess,
+	}
+}
+
 // The faults.
 const (
 	faultNone    = "none"
