@@ -19,6 +19,7 @@ func BenchmarkEvents(b *testing.B) {
 	}{{"keys=10000", 10_000}, {"keys=1", 1}} {
 		for _, c := range bench.Ours() {
 			b.Run(keys.name+"/source="+c.Name, func(b *testing.B) {
+				b.ReportAllocs()
 				spec := bench.DefaultSpec()
 				spec.Keys, spec.Events = keys.n, b.N
 				b.StopTimer()
