@@ -56,13 +56,13 @@ func (a *Admin) letters(ctx context.Context, place cemetery, f LetterFilter, yie
 	if err != nil {
 		return false, err
 	}
-	any := func(token string) string {
+	orAny := func(token string) string {
 		if token == "" {
 			return "*"
 		}
 		return token
 	}
-	filter := place.prefix + "." + any(f.Stream) + "." + any(f.Durable) + ".*"
+	filter := place.prefix + "." + orAny(f.Stream) + "." + orAny(f.Durable) + ".*"
 	last := stream.CachedInfo().State.LastSeq // what is added meanwhile is for the next call
 	for next := uint64(1); next <= last; {
 		raw, err := getMsg(ctx, stream, next, jetstream.WithGetMsgSubject(filter))
