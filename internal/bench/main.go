@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"runtime/pprof"
 	"syscall"
 )
 
@@ -38,17 +37,6 @@ func Main(name string, args []string, contenders []Contender) int {
 
 // playAll makes all runs and prints what they come to.
 func playAll(ctx context.Context, s *settings, out io.Writer, prog *progress) (err error) {
-	if s.cpuProfile != "" {
-		f, err := os.Create(s.cpuProfile)
-		if err != nil {
-			return fmt.Errorf("making the file for the CPU profile: %w", err)
-		}
-		defer f.Close()
-		if err := pprof.StartCPUProfile(f); err != nil {
-			return fmt.Errorf("starting the CPU profile: %w", err)
-		}
-		defer pprof.StopCPUProfile()
-	}
 	var results []*Result
 	specs := s.specs()
 	total := len(specs) * s.rounds * len(s.contenders)
@@ -58,7 +46,7 @@ func playAll(ctx context.Context, s *settings, out io.Writer, prog *progress) (e
 			for i := range s.contenders {
 				c := &s.contenders[i]
 				prog.begin(len(results)+1, total, c.Name, spec)
-				r, err := measure(ctx, c, spec, prog.watch)
+				r, err := measure(ctx, c, spec, s.profile(len(results)+1, c), prog.watch)
 				prog.end()
 				if err != nil {
 					return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"time"
 
@@ -69,7 +68,7 @@ func control(ctx context.Context, in *Intake, src reconciler.Source[string]) (fu
 	c, err := reconciler.New[string]("bench").
 		Watch(src, running).
 		Workers(in.Workers).
-		Logger(slog.New(slog.NewTextHandler(io.Discard, nil))).
+		Logger(slog.New(slog.DiscardHandler)).
 		Func(func(ctx context.Context, key string) (reconciler.Result, error) {
 			in.Reconcile(ctx, key)
 			return reconciler.Result{}, nil

@@ -61,11 +61,11 @@ func (r *run) strike(ctx context.Context) error {
 	if r.spec.Fault == faultNone {
 		return nil
 	}
-	for int(r.probe.done.Load()) < (r.spec.Events+1)/2 {
-		if ctx.Err() != nil {
-			return nil
-		}
+	for int(r.probe.done.Load()) < (r.spec.Events+1)/2 && ctx.Err() == nil {
 		wait(ctx, pollEvery)
+	}
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // the run is over, for a reason of its own
 	}
 	r.faultAt = r.probe.now()
 	if r.spec.Fault == faultCut {

@@ -29,6 +29,7 @@ type run struct {
 	durable   string
 	js        jetstream.JetStream // on a connection of the benchmark's own
 	work      work
+	profile   string // the file for it, or ""
 	faultAt   int64
 
 	closers []func() error
@@ -42,12 +43,12 @@ func Measure(ctx context.Context, c *Contender, s *Spec, begun func()) (*Result,
 	if err := s.validate(); err != nil {
 		return nil, err
 	}
-	return measure(ctx, c, s, func(*Probe) { begun() })
+	return measure(ctx, c, s, "", func(*Probe) { begun() })
 }
 
-// measure runs c. watch is told of the Probe once there is something to see.
-func measure(ctx context.Context, c *Contender, s *Spec, watch func(*Probe)) (_ *Result, err error) {
-	r := &run{spec: s, contender: c, probe: newProbe(s), wire: newWire()}
+// measure runs c, and writes a CPU profile to the file profile unless that is empty. watch is told of the Probe once there is something to see.
+func measure(ctx context.Context, c *Contender, s *Spec, profile string, watch func(*Probe)) (_ *Result, err error) {
+	r := &run{spec: s, contender: c, probe: newProbe(s), wire: newWire(), profile: profile}
 	defer func() {
 		for i := len(r.closers) - 1; i >= 0; i-- {
 			err = errors.Join(err, r.closers[i]())
@@ -177,6 +178,11 @@ func (r *run) perform(ctx context.Context, watch func(*Probe)) (*Result, error) 
 	}
 
 	runtime.GC() // what was there before is none of the run's
+	unprofile, err := startProfile(r.profile)
+	if err != nil {
+		return nil, err
+	}
+	defer unprofile()
 	serverBefore, err := r.servers.cpu()
 	if err != nil {
 		return nil, err

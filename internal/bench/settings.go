@@ -21,7 +21,7 @@ type settings struct {
 	rounds     int
 	output     string
 	plots      string
-	cpuProfile string
+	profiles   string
 }
 
 const help = `Usage: %s [flags]
@@ -84,7 +84,8 @@ func parse(name string, args []string, out io.Writer, contenders []Contender) (*
 	f.IntVar(&s.rounds, "rounds", 1, "how often each is measured, in turn; the median is shown")
 	f.StringVar(&s.output, "o", "table", "what to print at the end: table, or json with every run")
 	f.StringVar(&s.plots, "plots", "", "`folder` for plots as SVG: throughput against keys, latency against rate, time lines")
-	f.StringVar(&s.cpuProfile, "cpuprofile", "", "`file` for a CPU profile of the runs, for go tool pprof")
+	f.StringVar(&s.profiles, "profiles", "", "`folder` for a CPU profile of each run, without its preparation, for go tool pprof; "+
+		"with -server process they are without the server")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
