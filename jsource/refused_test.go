@@ -74,7 +74,7 @@ func TestBadOptions(t *testing.T) {
 			[]string{"DeliverPolicy", "Bind"},
 		},
 		"Stream, name": {
-			func(s *widgetSource) { s.Stream(jetstream.StreamConfig{Name: "a.b"}) }, []string{`stream "a.b"`},
+			func(s *widgetSource) { s.Stream(jetstream.StreamConfig{Name: "a.b"}) }, []string{`Stream: the stream's name "a.b"`},
 		},
 		"Stream, subjects": {
 			func(s *widgetSource) {
