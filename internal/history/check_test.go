@@ -22,6 +22,24 @@ func TestCleanHistories(t *testing.T) {
 			s.publish(1, "a")
 			s.reconcile("r", 1, "a")
 		},
+		"rounds of heartbeats that a slow wire shows at one moment": func(s *story) {
+			s.publish(1, "a")
+			s.publish(2, "a")
+			s.deliver("r", 1)
+			s.deliver("r", 2)
+			s.mapped("r", 1)
+			s.mapped("r", 2)
+			s.tick()
+			s.still = true
+			for range 5 {
+				s.signal("r", beat, 2)
+				s.signal("r", beat, 1, "")
+			}
+			s.still = false
+			s.attempt("r", "a")
+			s.signal("r", ack, 1)
+			s.signal("r", ack, 2)
+		},
 		"nothing owed": func(s *story) {
 			s.publish(1)
 			s.deliver("r", 1)

@@ -59,14 +59,16 @@ func (r *Report) kept(v *view) {
 	}
 	missed, link := 0, 0
 	next := 0
+	seen := from
 	for _, b := range r.index.asking[v.replica] {
-		if b.At < from {
-			continue
+		if b.At <= seen {
+			continue // what a slow wire shows at one moment counts as one round
 		}
+		seen = b.At
 		if b.At > decided {
 			return
 		}
-		for next < len(v.signals) && (v.signals[next].At < b.At || v.signals[next] == b) {
+		for next < len(v.signals) && v.signals[next].At <= b.At {
 			if v.signals[next].Kind != Beat {
 				return
 			}

@@ -20,6 +20,7 @@ const (
 type story struct {
 	rec      *history.Recorder
 	now      time.Duration
+	still    bool // time stands: all that happens is seen at one moment
 	replies  int
 	attempts uint64
 	final    history.Final
@@ -31,7 +32,9 @@ func newStory() *story {
 }
 
 func (s *story) tick() time.Duration {
-	s.now += time.Millisecond
+	if !s.still {
+		s.now += time.Millisecond
+	}
 	return s.now
 }
 
