@@ -83,7 +83,7 @@ func TestL1_NoHeartbeatAfterTheVerdict(t *testing.T) {
 		}
 		return false
 	}
-	early := 0 // acked in the middle of a round, before their turn
+	early := 0                                                        // acked in the middle of a round, before their turn
 	for round := 0; round < 3 || early == 0 && round < 100; round++ { // a busy machine may not let us in at once
 		clear(turn)
 		done := make(chan struct{})

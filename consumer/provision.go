@@ -73,8 +73,14 @@ func Transient(err error) bool {
 		}
 	}
 	var api *jetstream.APIError
-	return errors.As(err, &api) && (api.Code == 503 || api.Code == 500 || api.ErrorCode == noPeers)
+	if !errors.As(err, &api) || api.ErrorCode == noReplicas {
+		return false
+	}
+	return api.Code == 503 || api.Code == 500 || api.ErrorCode == noPeers
 }
+
+// noReplicas is the error that a server without a cluster keeps no replicas, of code 500.
+const noReplicas jetstream.ErrorCode = 10074
 
 // noPeers is the error "no suitable peers for placement", of code 400: fewer servers are up than the stream
 // wants replicas, for the moment perhaps.

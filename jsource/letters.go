@@ -109,7 +109,7 @@ func (a *Admin) place(ctx context.Context, id string) (jetstream.Stream, uint64,
 	name, number, ok := strings.Cut(id, "/")
 	seq, err := strconv.ParseUint(number, 10, 64)
 	if !ok || err != nil || seq == 0 || name == "" {
-		return nil, 0, fmt.Errorf("its ID should be <stream>/<sequence>, as DeadLetters says it: %w", ErrLetterNotFound)
+		return nil, 0, fmt.Errorf(`its ID should look like "orders-dead/17": %w`, ErrLetterNotFound)
 	}
 	stream, err := a.js.Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrInvalidStreamName) {

@@ -58,7 +58,8 @@ func (s *Source[K, T, request]) PerReplica(id string) *Source[K, T, request] {
 }
 
 // Stream names the stream, which is made as cfg says if it does not exist; empty Subjects mean the
-// topic's, an empty Name one made from the topic's. An existing stream is never changed. Default: the
+// topic's, an empty Name one made from the topic's. Otherwise cfg is taken as it is: what is zero in it is the server's
+// default (no age limit, no direct get), so start from [consumer.StreamConfig]. An existing stream is never changed. Default: the
 // stream that already holds the topic's subjects, else a new one, as [consumer.StreamConfig] says.
 func (s *Source[K, T, request]) Stream(cfg jetstream.StreamConfig) *Source[K, T, request] {
 	if cfg.Name != "" {
@@ -187,7 +188,8 @@ func (s *Source[K, T, request]) HoldLimit(d time.Duration) *Source[K, T, request
 }
 
 // DeadLetters names the stream that keeps dead letters, which is made as cfg says if it does not exist.
-// Empty Subjects are chosen by this module, and so is an empty Name. Default: "<stream>-dead", file
+// Empty Subjects are chosen by this module, and so is an empty Name; otherwise cfg is taken as it is: what is zero in it is
+// the server's default, and a zero MaxAge or MaxBytes no limit. Default: "<stream>-dead", file
 // storage, 30 days, 1 GiB, the oldest discarded first.
 func (s *Source[K, T, request]) DeadLetters(cfg jetstream.StreamConfig) *Source[K, T, request] {
 	s.options.dead, s.options.noDead = cfg, false

@@ -20,11 +20,11 @@ type Report struct {
 	Durable     string    `json:"durable"`
 	Controller  string    `json:"controller,omitempty"`
 	Topic       string    `json:"topic,omitempty"`
-	Pending     uint64    `json:"pending"`     // stored and not handed out yet
-	Unsettled   int       `json:"unsettled"`   // handed out and not settled
-	Redelivered int       `json:"redelivered"` // of those, handed out more than once
-	Oldest      time.Time `json:"oldest"`      // when the oldest event that is not settled was stored; zero: all are
-	Dead        uint64    `json:"dead"`        // dead letters that are kept
+	Pending     uint64    `json:"pending"`         // stored and not handed out yet
+	Unsettled   int       `json:"unsettled"`       // handed out and not settled
+	Redelivered int       `json:"redelivered"`     // of those, handed out more than once
+	Oldest      time.Time `json:"oldest,omitzero"` // when the oldest event that is not settled was stored; zero: all are
+	Dead        uint64    `json:"dead"`            // dead letters that are kept
 	Replicas    []Replica `json:"replicas"`
 }
 
@@ -81,7 +81,7 @@ func (r *run[K, T, request]) answer() (end func(), err error) {
 // Reports says how the durables are doing that sources made, in order of stream and name. Those used with
 // [Source.Bind] are not among them: ask for each with [Admin.Report].
 func (a *Admin) Reports(ctx context.Context) ([]Report, error) {
-	var list []Report
+	list := []Report{}
 	for info, err := range a.ours(ctx) {
 		if err != nil {
 			return nil, err
@@ -177,7 +177,7 @@ func (a *Admin) ask(ctx context.Context, info *jetstream.ConsumerInfo) ([]Replic
 	if err != nil {
 		return nil, err
 	}
-	var list []Replica
+	list := []Replica{}
 	for wait := answerFirst; ; {
 		tctx, cancel := context.WithTimeout(ctx, wait)
 		msg, err := sub.NextMsgWithContext(tctx)

@@ -51,7 +51,7 @@ func TestView(t *testing.T) {
 
 	rec := get(http.MethodGet, "/", "text/html")
 	page := rec.Body.String()
-	for _, want := range []string{keeper, widgetDurable, "&lt;script&gt;", "no &lt;b&gt;stock", "not healthy: the source was not started"} {
+	for _, want := range []string{keeper, widgetDurable, "&lt;script&gt;", "no &lt;b&gt;stock", "not healthy: the source was not started; another replica may lead"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not show %q:\n%s", want, page)
 		}

@@ -43,7 +43,7 @@ func (r *run[K, T, request]) measured() metrics.SourceReading {
 	s := r.consumer.Status()
 	n := s.Counts
 	return metrics.SourceReading{
-		Received: n.Received, Acked: n.Acked, Termed: n.Termed, GivenBack: n.GivenBack, Forgotten: n.Forgotten,
+		Received: n.Received, Redelivered: n.Redelivered, Acked: n.Acked, Termed: n.Termed, GivenBack: n.GivenBack, Forgotten: n.Forgotten,
 		Absorbed: n.Absorbed, Repeated: n.Repeated, Heartbeats: n.Heartbeats, Unconfirmed: n.Unconfirmed, Recoveries: n.Recoveries,
 		Letters: r.burials.counted(), Held: s.Held, Limit: s.MaxAckPending, Pending: s.Pending, Oldest: s.Oldest,
 		Healthy: r.healthy() == nil,
@@ -185,7 +185,7 @@ func (s *Source[K, T, request]) Status(limit int) Status[request] {
 	return st
 }
 
-var errNotStarted = errors.New("the source was not started")
+var errNotStarted = errors.New("the source was not started; another replica may lead")
 
 // Healthy returns nil while the source consumes and what it consumes is worked on; otherwise what is wrong.
 func (s *Source[K, T, request]) Healthy() error {
@@ -202,9 +202,15 @@ func (s *Source[K, T, request]) Healthy() error {
 //
 //	mgr.AddReadyzCheck("promotion-requests", source.Check)
 //
-// Without controller-runtime, call Healthy in a handler of one's own. A source that is not healthy recovers by
-// itself: use it for readiness, not for liveness.
-func (s *Source[K, T, request]) Check(*http.Request) error { return s.Healthy() }
+// A source that was not started passes: so a replica that waits to become the leader is ready. Without
+// controller-runtime, call Healthy in a handler of one's own. A source that is not healthy recovers by itself: use
+// it for readiness, not for liveness.
+func (s *Source[K, T, request]) Check(*http.Request) error {
+	if err := s.Healthy(); !errors.Is(err, errNotStarted) {
+		return err
+	}
+	return nil
+}
 
 func (r *run[K, T, request]) healthy() error {
 	r.watch.mu.Lock()

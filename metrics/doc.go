@@ -11,6 +11,7 @@
 //	jsource.event_to_reconcile.duration   s, histogram: from an event's being stored to its last owed request's being
 //	                                      reconciled; its exemplars lead to the delivery's trace
 //	messaging.client.consumed.messages    deliveries that arrived
+//	jsource.redeliveries                  those of them that were not their message's first, in whichever replica that was
 //	jsource.messages.settled              by jsource.settlement: ack, term, given_back or forgotten
 //	jsource.copies                        by jsource.copy, what became of them: absorbed or repeated (got the verdict again)
 //	jsource.messages.unsettled            messages this process holds now

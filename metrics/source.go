@@ -10,12 +10,15 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
+// reasons for dead letters. All are counted from the start: an increase from nothing at all is none to Prometheus.
+var reasons = [...]string{"undecodable", "terminal", "attempts", "deliveries"}
+
 // SourceLabels say which source it is.
 type SourceLabels struct{ Controller, Topic, Durable string }
 
 // SourceReading is what a source has counted, and how it is doing.
 type SourceReading struct {
-	Received                            uint64
+	Received, Redelivered               uint64
 	Acked, Termed, GivenBack, Forgotten uint64
 	Absorbed, Repeated                  uint64
 	Heartbeats, Unconfirmed, Recoveries uint64
@@ -58,6 +61,7 @@ func NewSource(l SourceLabels, read func() SourceReading) *Source {
 
 		m           = newMaker()
 		received    = m.counter("messaging.client.consumed.messages", "{message}", "Deliveries that arrived.")
+		redelivered = m.counter("jsource.redeliveries", "{message}", "Deliveries that were not their message's first, anywhere.")
 		settlements = m.counter("jsource.messages.settled", "{message}", "Messages settled or given back, by how.")
 		copies      = m.counter("jsource.copies", "{message}", "Copies of messages held or decided, by what became of them.")
 		unsettled   = m.level("jsource.messages.unsettled", "{message}", "Messages that this process holds.")
@@ -71,6 +75,10 @@ func NewSource(l SourceLabels, read func() SourceReading) *Source {
 		age         = check(m.meter.Float64ObservableGauge("jsource.messages.unsettled.age", metric.WithUnit("s"),
 			metric.WithDescription("Since when the oldest message that this process holds is stored.")))
 	)
+	died := make([]metric.MeasurementOption, len(reasons))
+	for i, reason := range reasons {
+		died[i] = with(attribute.String("jsource.reason", reason))
+	}
 	s := &Source{
 		latency: m.duration("jsource.event_to_reconcile.duration",
 			"From an event's being stored to its last owed request's being reconciled."),
@@ -81,6 +89,7 @@ func NewSource(l SourceLabels, read func() SourceReading) *Source {
 			o.ObserveInt64(i, int64(n), with)
 		}
 		count(received, r.Received, nats)
+		count(redelivered, r.Redelivered, plain)
 		count(settlements, r.Acked, acked)
 		count(settlements, r.Termed, termed)
 		count(settlements, r.GivenBack, given)
@@ -90,8 +99,8 @@ func NewSource(l SourceLabels, read func() SourceReading) *Source {
 		count(heartbeats, r.Heartbeats, plain)
 		count(unconfirmed, r.Unconfirmed, plain)
 		count(recoveries, r.Recoveries, plain)
-		for reason, n := range r.Letters {
-			count(letters, n, with(attribute.String("jsource.reason", reason)))
+		for i, reason := range reasons {
+			count(letters, r.Letters[reason], died[i])
 		}
 		if !live {
 			return
@@ -108,7 +117,7 @@ func NewSource(l SourceLabels, read func() SourceReading) *Source {
 		}
 		o.ObserveFloat64(age, old, plain)
 		o.ObserveInt64(healthy, well, plain)
-	}, received, settlements, copies, unsettled, limit, pending, heartbeats, unconfirmed, recoveries, letters, healthy, age)
+	}, received, redelivered, settlements, copies, unsettled, limit, pending, heartbeats, unconfirmed, recoveries, letters, healthy, age)
 	return s
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"runtime/debug"
+	"slices"
 
 	"github.com/urfave/cli/v3"
 
@@ -15,13 +17,22 @@ func command(out, errOut io.Writer) *cli.Command {
 	filters := []cli.Flag{
 		&cli.StringFlag{Name: "stream", Usage: "only letters of events in this stream"},
 		&cli.StringFlag{Name: "durable", Usage: "only letters of this durable"},
-		&cli.StringFlag{Name: "reason", Usage: "only letters for this reason: undecodable, terminal, attempts or deliveries"},
+		&cli.StringFlag{
+			Name: "reason", Usage: "only letters for this reason: undecodable, terminal, attempts or deliveries",
+			Validator: func(s string) error {
+				if !slices.Contains([]string{"undecodable", "terminal", "attempts", "deliveries"}, s) {
+					return fmt.Errorf("it is %q, and should be undecodable, terminal, attempts or deliveries", s)
+				}
+				return nil
+			},
+		},
 	}
 	all := append([]cli.Flag{
 		&cli.BoolFlag{Name: "all", Usage: "every letter that the filters let through, instead of IDs"},
 	}, filters...)
 	return &cli.Command{
 		Name:      "jsource",
+		Version:   version(),
 		Usage:     "durables and dead letters of jsource sources",
 		Writer:    out,
 		ErrWriter: errOut,
@@ -47,8 +58,8 @@ func command(out, errOut io.Writer) *cli.Command {
 			{
 				Name: "dead", Usage: "dead letters: events, or requests of them, that were given up",
 				Commands: []*cli.Command{
-					{Name: "list", Usage: "list dead letters, oldest first", Flags: filters, Action: with(list)},
-					{Name: "show", Usage: "show all of some dead letters", ArgsUsage: "ID…", Action: with(show)},
+					{Name: "list", Usage: "list dead letters, oldest first", Flags: filters, Action: with(list), Description: asJSON},
+					{Name: "show", Usage: "show all of some dead letters", ArgsUsage: "ID…", Action: with(show), Description: asJSON},
 					{
 						Name: "replay", Usage: "publish the events of dead letters again, and drop the letters", ArgsUsage: "ID… | --all", Flags: all,
 						Description: "Every durable on the event's topic receives it. May be run again when it was interrupted.",
@@ -62,6 +73,16 @@ func command(out, errOut io.Writer) *cli.Command {
 			},
 		},
 	}
+}
+
+const asJSON = "With -o json one object for each letter: its payload if that is JSON, else its data in base64."
+
+// version is the module's, as it was built.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Main.Version
+	}
+	return "unknown"
 }
 
 // task is one run of a command.

@@ -209,6 +209,7 @@ func TestMistakes(t *testing.T) {
 		{"dead drop --durable d x/1", "filters go with --all"},
 		{"dead show nonsense", "no such dead letter"},
 		{"-o yaml status", "table or json"},
+		{"dead list --reason bogus", "should be undecodable, terminal"},
 		{"--context missing status", "missing"},
 		{"--server nats://127.0.0.1:1 status", "connecting to nats://127.0.0.1:1"},
 	} {

@@ -16,7 +16,11 @@ import (
 // variables.
 func connection() []cli.Flag {
 	flag := func(name, env, usage string, aliases ...string) cli.Flag {
-		return &cli.StringFlag{Name: name, Aliases: aliases, Usage: usage, Sources: cli.EnvVars(env)}
+		f := &cli.StringFlag{Name: name, Aliases: aliases, Usage: usage}
+		if env != "" {
+			f.Sources = cli.EnvVars(env)
+		}
+		return f
 	}
 	return []cli.Flag{
 		flag("context", "NATS_CONTEXT", "context of the nats command to use; default: the one that is selected there"),
