@@ -42,6 +42,8 @@ func (m maker) duration(name, about string) metric.Float64Histogram {
 
 // reporter observes what somebody counts, whenever somebody else collects.
 type reporter[R any] struct {
+	labels any // which identify it
+
 	mu           sync.Mutex
 	read         func() R // nil once it has ended
 	last         R        // what it read then
@@ -58,33 +60,38 @@ func (r *reporter[R]) reading() (reading R, live bool) {
 	return r.read(), true
 }
 
-// end reads for the last time.
+// end reads for the last time. If another of the same labels has come meanwhile, nothing is reported any more.
 func (r *reporter[R]) end() {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.read != nil {
+	ended := r.read == nil
+	if !ended {
 		r.last, r.read = r.read(), nil
+	}
+	r.mu.Unlock()
+	mu.Lock()
+	defer mu.Unlock()
+	if !ended && reporters[r.labels] != r {
+		r.replace()
 	}
 }
 
 var (
 	mu        sync.Mutex
-	reporters = map[any]interface { // by their labels: the last of those that have the same
-		replace() bool
-	}{}
+	reporters = map[any]replaced{} // by their labels: the last of those that have the same
 )
 
-// replace stops the reports of what has ended, and tells whether it did.
-func (r *reporter[R]) replace() bool {
+type replaced interface{ replace() }
+
+// replace stops the reports of what has ended.
+func (r *reporter[R]) replace() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.read != nil {
-		return false
+		return
 	}
 	if err := r.registration.Unregister(); err != nil {
 		otel.Handle(err)
 	}
-	return true
 }
 
 // report registers observe, which is called with what read returns. labels identify who reports: once that has
@@ -95,7 +102,7 @@ func report[R any](m maker, labels any, read func() R, observe func(o metric.Obs
 	if old, ok := reporters[labels]; ok {
 		old.replace()
 	}
-	r := &reporter[R]{read: read}
+	r := &reporter[R]{labels: labels, read: read}
 	r.registration = check(m.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		reading, live := r.reading()
 		observe(o, reading, live)

@@ -72,23 +72,8 @@ func TestAllIsDocumented(t *testing.T) {
 // nothing is counted twice.
 func TestOneAfterTheOther(t *testing.T) {
 	_, all := measure(t)
-	values := func() map[string]int64 {
-		v := map[string]int64{}
-		for _, scope := range all().ScopeMetrics {
-			for _, m := range scope.Metrics {
-				if sum, ok := m.Data.(metricdata.Sum[int64]); ok {
-					for _, p := range sum.DataPoints {
-						v[m.Name] += p.Value
-					}
-				}
-			}
-		}
-		return v
-	}
-	read := func(n uint64) func() metrics.SourceReading {
-		return func() metrics.SourceReading { return metrics.SourceReading{Heartbeats: n, Held: int(n), Healthy: true} }
-	}
-	first := metrics.NewSource(labels, read(3))
+	values := func() map[string]int64 { return sums(all()) }
+	first := metrics.NewSource(labels, beats(3))
 	if v := values(); v["jsource.heartbeats"] != 3 || v["jsource.messages.unsettled"] != 3 || v["jsource.source.healthy"] != 1 {
 		t.Errorf("while it runs: %v", v)
 	}
@@ -98,11 +83,46 @@ func TestOneAfterTheOther(t *testing.T) {
 	if _, there := v["jsource.messages.unsettled"]; there || v["jsource.heartbeats"] != 3 {
 		t.Errorf("after its end: %v", v)
 	}
-	second := metrics.NewSource(labels, read(5))
+	second := metrics.NewSource(labels, beats(5))
 	defer second.End()
 	if v := values(); v["jsource.heartbeats"] != 5 {
 		t.Errorf("of the next one: %v", v)
 	}
+}
+
+// Of two at the same time the one that ends first is not counted for ever.
+func TestTwoAtTheSameTime(t *testing.T) {
+	_, all := measure(t)
+	first := metrics.NewSource(labels, beats(3))
+	second := metrics.NewSource(labels, beats(5))
+	first.End()
+	if v := sums(all()); v["jsource.heartbeats"] != 5 {
+		t.Errorf("after one has ended: %v", v)
+	}
+	second.End()
+	if v := sums(all()); v["jsource.heartbeats"] != 5 {
+		t.Errorf("after both have: %v", v)
+	}
+}
+
+// beats reads n heartbeats.
+func beats(n uint64) func() metrics.SourceReading {
+	return func() metrics.SourceReading { return metrics.SourceReading{Heartbeats: n, Held: int(n), Healthy: true} }
+}
+
+// sums adds up what has integers, by name.
+func sums(rm metricdata.ResourceMetrics) map[string]int64 {
+	v := map[string]int64{}
+	for _, scope := range rm.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			if sum, ok := m.Data.(metricdata.Sum[int64]); ok {
+				for _, p := range sum.DataPoints {
+					v[m.Name] += p.Value
+				}
+			}
+		}
+	}
+	return v
 }
 
 // Without a provider nothing is kept of what is recorded.
