@@ -60,6 +60,7 @@ func (m *measures) collect() map[string]float64 {
 			m.tb.Fatalf("%s is a %T", metric.Name, data)
 		}
 	}
+	delete(all, "")
 	return all
 }
 
@@ -75,8 +76,12 @@ func (m *measures) metrics() (all []metricdata.Metrics) {
 	return all
 }
 
-// labelled names a series.
+// labelled names a series; "" if it is one of another controller or durable, of an earlier test.
 func labelled(name string, attrs attribute.Set) string {
+	durable, ofSource := attrs.Value("messaging.consumer.group.name")
+	if c, _ := attrs.Value("jsource.controller"); c.String() != keeper || ofSource && durable.String() != widgetDurable {
+		return ""
+	}
 	for _, kv := range attrs.ToSlice() {
 		switch kv.Key {
 		case "jsource.controller", "jsource.topic", "messaging.consumer.group.name", "messaging.system", "messaging.operation.name":
