@@ -153,7 +153,9 @@ func TestOriginalStaysWhileItsLetterCannotBeStored(t *testing.T) {
 	}), withSource(func(s *widgetSource) {
 		s.DeadLetters(jetstream.StreamConfig{Name: "FULL", MaxMsgs: 1, Discard: jetstream.DiscardNew})
 	}))
-	bad := w.publish("bad1", "bad2", "bad3")
+	bad := w.publish("bad1")
+	w.waitSaid(bad[0].Sequence, "term of delivery 1")
+	bad = append(bad, w.publish("bad2", "bad3")...)
 	natstest.Eventually(t, "the source is unhealthy", natstest.Patience, func() error {
 		if m.source.Healthy() == nil {
 			return errors.New("it is healthy")

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/ThreeDotsLabs/watermill"
-	wnats "github.com/ThreeDotsLabs/watermill-nats/v2/pkg/nats"
+	wmnats "github.com/ThreeDotsLabs/watermill-nats/v2/pkg/nats"
 	"github.com/nats-io/nats.go"
 
 	"github.com/levelstream/jsource/internal/bench"
@@ -23,12 +23,12 @@ func waterMill() bench.Contender {
 			if in.MaxAckPending > 0 {
 				options = append(options, nats.MaxAckPending(in.MaxAckPending))
 			}
-			sub, err := wnats.NewSubscriberWithNatsConn(in.Conn, wnats.SubscriberSubscriptionConfig{
+			sub, err := wmnats.NewSubscriberWithNatsConn(in.Conn, wmnats.SubscriberSubscriptionConfig{
 				QueueGroupPrefix: in.Durable,
 				SubscribersCount: in.Workers,
 				AckWaitTimeout:   in.AckWait,
-				Unmarshaler:      &wnats.NATSMarshaler{},
-				JetStream:        wnats.JetStreamConfig{DurablePrefix: in.Durable, SubscribeOptions: options},
+				Unmarshaler:      &wmnats.NATSMarshaler{},
+				JetStream:        wmnats.JetStreamConfig{DurablePrefix: in.Durable, SubscribeOptions: options},
 			}, watermill.NopLogger{})
 			if err != nil {
 				return nil, fmt.Errorf("making Watermill's subscriber: %w", err)
