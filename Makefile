@@ -53,6 +53,11 @@ $(eval $(call tool,staticcheck,honnef.co/go/tools,/cmd/staticcheck,tools))
 $(eval $(call tool,govulncheck,golang.org/x/vuln,/cmd/govulncheck,tools))
 $(eval $(call tool,benchstat,golang.org/x/perf,/cmd/benchstat,tools))
 $(eval $(call tool,golangci-lint,github.com/golangci/golangci-lint/v2,/cmd/golangci-lint,tools/golangci, (takes minutes the first time)))
+$(eval $(call tool,jaeger,github.com/jaegertracing/jaeger,/cmd/jaeger,tools/jaeger, (takes ten minutes the first time)))
+
+# The example and the tests that read traces back take a real Jaeger. With a binary of one's own nothing is built.
+export JAEGER_BINARY ?= $(CURDIR)/$(jaeger)
+jaeger-server := $(if $(filter $(CURDIR)/$(jaeger),$(JAEGER_BINARY)),$(jaeger))
 
 # A real API server for tests and examples: kube-apiserver and etcd in one folder, which is what
 # controller-runtime's envtest wants. The folder's name holds both versions.
@@ -99,6 +104,11 @@ example-fleetstage: $(assets) ## the fleet Stage controller on Kubernetes; ARGS=
 	@echo "==> building examples/fleetstage (takes minutes the first time)"
 	@go -C examples run ./fleetstage $(ARGS)
 
+.PHONY: jaeger
+jaeger: $(jaeger-server) ## traces from event to reconcile in a real Jaeger, with a page that follows links; ARGS='…' are its flags
+	@echo "==> building examples/jaeger (takes minutes the first time)"
+	@go -C examples run ./jaeger $(ARGS)
+
 .PHONY: bench
 bench: ## measure the sources of this module beside each other; ARGS='…' are its flags
 	@echo "==> building bench (takes minutes the first time)"
@@ -113,6 +123,7 @@ bench-peers: ## the same beside what people would use instead; ARGS='…' are it
 
 .PHONY: test $(call part,test)
 test: $(call part,test) ## every test of every module, in random order, with the race detector
+test@examples: $(jaeger-server)
 $(call part,test): test@%: $(assets) | c-compiler
 	@echo "==> go test: $* (compiling takes minutes the first time)"
 	@cd $*; $(GOTEST) $(SHORT) $(TESTFLAGS) ./...
@@ -228,6 +239,10 @@ $(call part,vuln): vuln@%: $(govulncheck)
 .PHONY: kubernetes
 kubernetes: $(assets) ## build kube-apiserver and etcd for the tests and examples that need them
 	@ls $(KUBEBUILDER_ASSETS)/{etcd,kube-apiserver}
+
+.PHONY: jaeger-server
+jaeger-server: $(jaeger-server) ## build Jaeger for the example and the tests that need it
+	@ls $(JAEGER_BINARY)
 
 .PHONY: tools
 tools: $(gofumpt) $(staticcheck) $(golangci-lint) $(govulncheck) $(benchstat) ## build every tool now, and list them
