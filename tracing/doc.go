@@ -39,7 +39,7 @@
 //	jsource.controller        controller that works on it
 //	jsource.settlement        how the delivery ended: ack, term, given_back, forgotten, unconfirmed
 //	jsource.owed              process: requests the message owed; reconcile: messages the attempt covers
-//	jsource.cause             what asked for the attempt: message, event, resync or retry
+//	jsource.cause             what asked for the attempt: message, event, requeue, resync, low priority
 //	jsource.attempt           its number, from 1, since the request last succeeded
 //	jsource.outcome           what it meant: success, unfinished, failed, cut or dead
 //	jsource.links.dropped     deliveries that a reconcile span has no link to, because they are too many

@@ -51,7 +51,7 @@ func (j *jaeger) services(ctx context.Context) ([]string, error) {
 
 // trace returns the spans of one trace.
 func (j *jaeger) trace(ctx context.Context, id string) (spans []*span, err error) {
-	err = j.get(ctx, "/api/v3/traces/"+id, nil, func(r io.Reader) error {
+	err = j.get(ctx, "/api/v3/traces/"+id, url.Values{"raw_traces": {"true"}}, func(r io.Reader) error {
 		spans, err = readSpans(r)
 		return err
 	})
@@ -85,6 +85,7 @@ func (j *jaeger) find(ctx context.Context, s search) ([]*span, error) {
 			"query.start_time_min": {from.UTC().Format(time.RFC3339Nano)},
 			"query.start_time_max": {to.UTC().Format(time.RFC3339Nano)},
 			"query.num_traces":     {strconv.Itoa(mostTraces)},
+			"query.raw_traces":     {"true"}, // as they were sent
 		}, func(r io.Reader) error {
 			spans, err := readSpans(r)
 			for _, found := range spans {

@@ -32,11 +32,13 @@ const (
 	// seconds, is a good one; here everybody is waiting for it.
 	ackWait = 2 * time.Second
 
-	// What it does to the customers that are not like others.
-	hotCustomer   = "hot"   // has most of the orders: one attempt covers many
-	slowCustomer  = "slow"  // takes long
-	flakyCustomer = "flaky" // fails three times, then succeeds
-	closedAccount = "closed"
+	// The customers that are not like others.
+	hotCustomer   = "hot"    // has half of the orders: one attempt covers many
+	slowCustomer  = "slow"   // takes long
+	flakyCustomer = "flaky"  // fails three times, then succeeds
+	closedAccount = "closed" // can never be billed: its order becomes a dead letter
+
+	// How long an attempt takes.
 	usualTime     = 5 * time.Millisecond
 	hotTime       = 150 * time.Millisecond
 	slowTime      = 900 * time.Millisecond
@@ -50,7 +52,9 @@ type billing struct {
 }
 
 // customerOf maps an order to its customer, the request that is reconciled.
-func customerOf(_ context.Context, e nats.Event[int, order]) []string { return []string{e.New.Customer} }
+func customerOf(_ context.Context, e nats.Event[int, order]) []string {
+	return []string{e.New.Customer}
+}
 
 func newBilling(conn *natsgo.Conn) (*reconciler.Controller[string], *jsource.Source[int, order, string], error) {
 	source := jsource.Mapped(conn, orders, customerOf).AckWait(ackWait)
@@ -70,12 +74,16 @@ func (b *billing) Reconcile(ctx context.Context, customer string) (reconciler.Re
 	case closedAccount:
 		return reconciler.Result{}, reconciler.TerminalError(errors.New("the account is closed"))
 	case flakyCustomer:
+		if err := pause(ctx, usualTime); err != nil {
+			return reconciler.Result{}, err
+		}
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if b.tries++; b.tries <= flakyFailures {
 			return reconciler.Result{}, fmt.Errorf("the bank does not answer (try %d)", b.tries)
 		}
 		b.tries = 0
+		return reconciler.Result{}, nil
 	}
 	return reconciler.Result{}, pause(ctx, usualTime)
 }

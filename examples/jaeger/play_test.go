@@ -80,13 +80,13 @@ func TestWithoutJaeger(t *testing.T) {
 
 func TestFlags(t *testing.T) {
 	for line, says := range map[string]string{
-		"-rate 0":                          "-rate 0",
-		"-duration 1s":                     "-duration 1s",
-		"-duration 1h":                     "-duration 1h",
-		"-otlp localhost:4317":             "-jaeger",
-		"-jaeger localhost":                "no URL",
-		"more":                             `"more"`,
-		"-jaeger http://localhost:16686":   "",
+		"-rate 0":                            "-rate 0",
+		"-duration 1s":                       "-duration 1s",
+		"-duration 1h":                       "-duration 1h",
+		"-otlp localhost:4317":               "-jaeger",
+		"-jaeger localhost":                  "no URL",
+		"more":                               `"more"`,
+		"-jaeger http://localhost:16686":     "",
 		"-jaeger https://[::1]/jaeger -keep": "",
 	} {
 		var out bytes.Buffer
