@@ -105,7 +105,7 @@ example-fleetstage: $(assets) ## the fleet Stage controller on Kubernetes; ARGS=
 	@go -C examples run ./fleetstage $(ARGS)
 
 .PHONY: jaeger
-jaeger: $(jaeger-server) ## traces from event to reconcile in a real Jaeger, with a page that follows links; ARGS='…' are its flags
+jaeger: $(if $(findstring -jaeger,$(ARGS)),,$(jaeger-server)) ## traces from event to reconcile in a real Jaeger, with a page that follows links; ARGS='…' are its flags
 	@echo "==> building examples/jaeger (takes minutes the first time)"
 	@go -C examples run ./jaeger $(ARGS)
 

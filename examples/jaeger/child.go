@@ -30,7 +30,7 @@ func startChild(ctx context.Context, told instructions) (*child, error) {
 		return fail(err)
 	}
 	c := &child{
-		cmd: exec.Command(self, roleFlag, roleController), //nolint:gosec // it is this program
+		cmd: exec.Command(self, roleFlag, roleController),
 		log: new(tail), ready: make(chan struct{}), exited: make(chan struct{}),
 	}
 	c.cmd.Stderr = c.log

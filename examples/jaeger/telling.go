@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -36,23 +35,24 @@ func (sh *show) tell(ctx context.Context) error {
 		found = choose(spans)
 		return found.slowest != nil && found.redelivered != nil && found.coalesced != nil, err
 	})
-	if err != nil {
-		if found.slowest != nil {
-			err = errors.Join(err, errors.New("no redelivered event, or none that was coalesced, was found: publish longer (-duration)"))
-		}
-		return err
+	switch {
+	case err == nil:
+	case found == (telling{}):
+		return fmt.Errorf("%w: none of this run has arrived; does it take OTLP/gRPC without TLS at %s (-otlp)?", err, sh.jaeger.otlp)
+	default:
+		return fmt.Errorf("%w: not every kind was found; publish longer or more (-duration, -rate)", err)
 	}
-	print := func(title string, e *event, format string, args ...any) {
+	show := func(title string, e *event, format string, args ...any) {
 		fmt.Fprintf(sh.out, "\n%s\n  %s\n  %s\n", title, fmt.Sprintf(format, args...), sh.jaeger.link(e.send.Trace))
 	}
 	e := found.slowest
-	print("The slowest event that was delivered once", e, "order %s: %v from publish to settled, attempt %s succeeded", e.delivery.attrs["messaging.message.id"],
+	show("The slowest event that was delivered once", e, "order %s: %v from publish to settled, attempt %s succeeded", e.delivery.attrs["messaging.message.id"],
 		e.took().Round(time.Millisecond), e.attempt.attrs["jsource.attempt"])
 	e = found.redelivered
-	print("Redelivered after the kill", e, "order %s: delivery %d settled it, %v after it was published",
+	show("Redelivered after the kill", e, "order %s: delivery %d settled it, %v after it was published",
 		e.delivery.attrs["messaging.message.id"], e.delivery.number("jsource.delivery.count"), e.took().Round(time.Millisecond))
 	e = found.coalesced
-	print("Coalesced", e, "%d messages, reconciled by one attempt that took %v",
+	show("Coalesced", e, "%d messages, reconciled by one attempt that took %v",
 		e.attempt.number("jsource.owed"), e.attempt.end.Sub(e.attempt.start).Round(time.Millisecond))
 	return nil
 }
