@@ -56,7 +56,8 @@ func (c *Consumer) setReply(m *Message, reply string, d delivery) {
 	m.pending, err = strconv.ParseUint(reply[strings.LastIndexByte(reply, '.')+1:], 10, 64)
 	var room [128]byte
 	if err != nil || string(c.appendReply(room[:0], m)) != reply {
-		m.odd = &reply
+		odd := reply // a variable of its own: only this one is moved to the heap
+		m.odd = &odd
 	}
 }
 

@@ -50,15 +50,32 @@ func (c *Consumer) send(m *Message, now time.Duration) {
 	}
 	m.sent = now
 	m.tries = min(m.tries+1, 1000)
-	if err := c.publish(c.reply(m), c.answerSubject(m.id), body); err != nil {
+	reply, answer := c.subjects(m)
+	if err := c.publish(reply, answer, body); err != nil {
 		c.counts.SendErrors++ // it is sent again
 	}
 }
 
+// subjects are where m is settled and where the answer is to go: one allocation for the two. The caller holds
+// mu.
+func (c *Consumer) subjects(m *Message) (reply, answer string) {
+	if m.odd != nil {
+		return *m.odd, c.answerSubject(m.id)
+	}
+	var room [224]byte // ones with long names need more, and get it
+	buf := c.appendReply(room[:0], m)
+	n := len(buf)
+	both := string(c.appendAnswer(buf, m.id))
+	return both[:n], both[n:]
+}
+
 func (c *Consumer) answerSubject(id uint64) string {
 	var room [96]byte // an inbox with a long prefix of the user's needs more, and gets it
-	buf := append(append(room[:0], c.inbox...), ".a."...)
-	return string(strconv.AppendUint(buf, id, 36))
+	return string(c.appendAnswer(room[:0], id))
+}
+
+func (c *Consumer) appendAnswer(buf []byte, id uint64) []byte {
+	return strconv.AppendUint(append(append(buf, c.inbox...), ".a."...), id, 36)
 }
 
 // answered is called when the server answers a verdict, a nak or the heartbeat that stands for a round.

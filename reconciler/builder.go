@@ -40,7 +40,7 @@ func New[request comparable](name string) *Builder[request] {
 		name:    name,
 		workers: defaultWorkers,
 		grace:   defaultGrace,
-		policy:  queue.DefaultPolicy[Result],
+		policy:  defaultPolicy,
 	}
 	if name == "" {
 		b.errs = append(b.errs, errors.New("a controller needs a name"))

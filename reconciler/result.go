@@ -34,6 +34,15 @@ type Result struct {
 	Changed bool
 }
 
+// defaultPolicy is [queue.DefaultPolicy] for a Result. What nearly every attempt returns is decided here, without
+// the allocation that it takes to ask any type whether it has a KeepOwed.
+func defaultPolicy(res Result, err error) queue.Outcome {
+	if err == nil && !res.Unfinished {
+		return queue.Success
+	}
+	return queue.DefaultPolicy(res, err)
+}
+
 // KeepOwed reports whether the messages that owe the request are to stay unsettled (see
 // [queue.DefaultPolicy]).
 func (r Result) KeepOwed() bool { return r.Unfinished }
