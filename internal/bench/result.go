@@ -34,6 +34,8 @@ type Result struct {
 	WireIn             float64 `json:"wireInPerEvent"`     // bytes that the contender received
 	WireOut            float64 `json:"wireOutPerEvent"`    // bytes that it sent
 	MessagesOut        float64 `json:"messagesOutPerEvent"`
+	Reads              float64 `json:"readsPerEvent"`  // system calls on the contender's connection
+	Writes             float64 `json:"writesPerEvent"` // the same
 
 	// Open loop only, from the moment at which the event was to be published.
 	ToReconcile *Latency `json:"eventToReconcile,omitempty"`

@@ -189,6 +189,7 @@ func (r *run) perform(ctx context.Context, watch func(*Probe)) (*Result, error) 
 	}
 	before, most := usedNow(), watchPeak()
 	in, out, messages := r.wire.in.Load(), r.wire.out.Load(), conn.Stats().OutMsgs
+	reads, writes := r.wire.reads.Load(), r.wire.writes.Load()
 	stop, err := r.contender.Start(ctx, &Intake{
 		Conn: conn, Topic: r.topic, Stream: r.config, Durable: r.durable,
 		Workers: s.Workers, MaxAckPending: s.MaxAckPending, AckWait: s.AckWait, Probe: p, work: r.work,
@@ -208,6 +209,8 @@ func (r *run) perform(ctx context.Context, watch func(*Probe)) (*Result, error) 
 	res.PeakMemory = max(memory, before.memory) - before.memory
 	res.WireIn = float64(r.wire.in.Load()-in) / n
 	res.WireOut = float64(r.wire.out.Load()-out) / n
+	res.Reads = float64(r.wire.reads.Load()-reads) / n
+	res.Writes = float64(r.wire.writes.Load()-writes) / n
 	res.MessagesOut = float64(conn.Stats().OutMsgs-messages) / n
 	serverAfter, e := r.servers.cpu()
 	res.ServerMicros = float64(serverAfter-serverBefore) / float64(time.Microsecond) / n

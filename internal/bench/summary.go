@@ -27,6 +27,8 @@ func summaries(of [][]*Result) []summary {
 		each(func(r *Result) *float64 { return &r.WireIn })
 		each(func(r *Result) *float64 { return &r.WireOut })
 		each(func(r *Result) *float64 { return &r.MessagesOut })
+		each(func(r *Result) *float64 { return &r.Reads })
+		each(func(r *Result) *float64 { return &r.Writes })
 		s.PeakMemory = uint64(medianOf(rounds, func(r *Result) float64 { return float64(r.PeakMemory) }))
 		s.ToReconcile = medianLatency(rounds, func(r *Result) *Latency { return r.ToReconcile })
 		s.ToSettled = medianLatency(rounds, func(r *Result) *Latency { return r.ToSettled })

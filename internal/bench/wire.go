@@ -12,7 +12,8 @@ import (
 // wire is the contender's way to the server: it counts every byte, protocol included, and can be cut. It is
 // a dialer for nats.go.
 type wire struct {
-	in, out atomic.Int64
+	in, out       atomic.Int64 // bytes
+	reads, writes atomic.Int64 // system calls
 
 	mu    sync.Mutex
 	down  bool
@@ -65,6 +66,7 @@ type wired struct {
 func (c *wired) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	c.wire.in.Add(int64(n))
+	c.wire.reads.Add(1)
 	return n, err
 }
 
@@ -72,6 +74,7 @@ func (c *wired) Read(b []byte) (int, error) {
 func (c *wired) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
 	c.wire.out.Add(int64(n))
+	c.wire.writes.Add(1)
 	return n, err
 }
 
