@@ -20,10 +20,10 @@ import (
 )
 
 const (
-	// Bytes that each unsettled message may cost, with a key of its own: 64 MiB for 100,000. Of 20,000 each costs a
-	// little more: maps grow in steps, and at that number they are emptier.
+	// Bytes that each unsettled message may cost, with a key of its own: 64 MiB for 100,000. Of 20,000 each costs
+	// more: maps and slices grow in steps, and what buffers keep for a while counts for more.
 	unsettledEach    = 64 << 20 / 100_000
-	unsettledEachFew = 800
+	unsettledEachFew = 1200
 	unsettledHeld    = "unsettled.held"
 	childAckWait     = "JSOURCE_TEST_ACKWAIT"
 	childMost        = "JSOURCE_TEST_MAXACKPENDING"
