@@ -31,7 +31,7 @@ SHORT :=
 # Every folder with a go.mod, and those of them with Go code: the others only pin tools.
 ALL_MODULES := $(patsubst %/go.mod,%,$(shell find . -path './.?*' -prune -o -name testdata -prune -o -name go.mod -print | sort))
 ALL_MODULES := . $(patsubst ./%,%,$(filter-out .,$(ALL_MODULES)))
-MODULES := $(shell for m in $(ALL_MODULES); do if [ -n "$$(find $$m -name '*.go' | head -n 1)" ]; then echo $$m; fi; done)
+MODULES := $(shell for m in $(ALL_MODULES); do if [ -n "$$(find $$m -mindepth 1 -type d -exec test -e {}/go.mod \; -prune -o -name '*.go' -print -quit)" ]; then echo $$m; fi; done)
 
 # Such a target has a part for each module, vet@examples say. One part can be made alone, and
 # `make -k` goes on with the next when one fails.
