@@ -48,7 +48,7 @@ func TestL2_ExpiredPulls(t *testing.T) {
 	t.Parallel()
 	const limit = 4
 	p := newRig(t).replica(most(limit), before(func(c *consumer.Consumer) {
-		consumer.SetPulls(c, 300*time.Millisecond, 100*time.Millisecond)
+		consumer.SetPulls(c, 1500*time.Millisecond, 500*time.Millisecond)
 	}))
 	p.publish(1, 1)
 	p.got(1)
