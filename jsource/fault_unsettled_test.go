@@ -38,7 +38,7 @@ func TestManyUnsettled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes longer than an AckWait")
 	}
-	t.Parallel()
+	// Not parallel: it leaves no other test enough of the machine.
 	unsettled(t, 20_000, unsettledEachFew, 9*time.Second, 4)
 }
 

@@ -30,6 +30,9 @@ func unhealthy(tb testing.TB, src *widgetSource) error {
 	return src.Healthy()
 }
 
+// lease is an AckWait that heartbeats keep also while other tests are busy: what is given back must not have lapsed.
+const lease = 2 * time.Second
+
 // L6: an engine that takes requests and begins no attempt gets one message at first. Its request is pushed
 // again, three times, then the message is given back with a delay, the source is unhealthy, and it pulls
 // nothing until an attempt begins; then all goes on.
@@ -41,7 +44,7 @@ func TestEngineThatDropsRequests(t *testing.T) {
 	pulls.Sync(t)
 	before := len(pulls.All())
 	const delay = 50 * time.Millisecond
-	e := w.engineOf(keyOf, func(s *widgetSource) { s.AckWait(short).LostDelay(delay) })
+	e := w.engineOf(keyOf, func(s *widgetSource) { s.AckWait(lease).LostDelay(delay) })
 	r := w.publish("a", "b", "c", "d", "e")
 	natstest.Until(t, "a is pushed", natstest.Patience, func() bool { return len(e.got()) > 0 })
 	w.left(1, 4)
@@ -93,7 +96,7 @@ func TestEngineThatDropsRequests(t *testing.T) {
 func TestEngineThatStalls(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	e := w.engineOf(keyOf, func(s *widgetSource) { s.AckWait(short).LostDelay(50 * time.Millisecond) })
+	e := w.engineOf(keyOf, func(s *widgetSource) { s.AckWait(lease).LostDelay(50 * time.Millisecond) })
 	e.work(everything)
 	w.publish("first")
 	w.settled()
@@ -112,7 +115,7 @@ func TestEngineThatStalls(t *testing.T) {
 	if now := w.info().Delivered.Consumer; now != handed {
 		t.Errorf("%d more messages handed out though no attempt began", now-handed)
 	}
-	m := w.join(withSource(func(s *widgetSource) { s.Durable(widgetDurable).AckWait(short) }))
+	m := w.join(withSource(func(s *widgetSource) { s.Durable(widgetDurable).AckWait(lease) }))
 	w.settled()
 	m.expectOnce(t, "a", "b", "c")
 	m.stop()
@@ -130,7 +133,7 @@ func TestEngineThatStalls(t *testing.T) {
 func TestEngineThatDropsOneRequest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	e := w.engineOf(keyOf, func(s *widgetSource) { s.AckWait(short).LostDelay(50 * time.Millisecond) })
+	e := w.engineOf(keyOf, func(s *widgetSource) { s.AckWait(lease).LostDelay(50 * time.Millisecond) })
 	e.work(func(req string) bool { return req != "bad" })
 	w.publish("good")
 	w.settled()
@@ -157,7 +160,7 @@ func TestEngineThatTakesNothing(t *testing.T) {
 	w := newWorld(t)
 	tracker := queue.NewTracker[string]()
 	src := jsource.Subject(w.srv.Conn(), widgets).Track(tracker).Durable(widgetDurable).
-		AckWait(short).LostDelay(50 * time.Millisecond)
+		AckWait(lease).LostDelay(50 * time.Millisecond)
 	reconcile := queue.Wrap(tracker, func(context.Context, string) (reconciler.Result, error) {
 		return reconciler.Result{}, nil
 	})

@@ -21,7 +21,7 @@ func TestPayloadsOf64MiB(t *testing.T) {
 	if testing.Short() {
 		t.Skip("that much takes its time")
 	}
-	t.Parallel()
+	// Not parallel: it leaves no other test enough of the machine.
 	const most = 64 << 20
 	w := newWorld(t, natstest.WithConfig(func(o *server.Options) { o.MaxPayload, o.MaxPending = most, 4*most }))
 	w.pub = newPublisher(t, w.srv.Conn(), jsource.PublisherTimeout(natstest.Patience))
