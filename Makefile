@@ -145,11 +145,9 @@ cover: $(assets) | c-compiler ## coverage of the main module: the total, and .ca
 .PHONY: fuzz $(call part,fuzz)
 fuzz: $(call part,fuzz) ## every fuzz target of every module, FUZZTIME=30s each
 $(call part,fuzz): fuzz@%:
-	@echo "==> looking for fuzz targets: $* (compiling takes minutes the first time)"
-	@cd $*; go test -list '^Fuzz' ./... \
-	| awk '/^Fuzz/ {names[++n] = $$1} /^ok/ {for (i = 1; i <= n; i++) print $$2, names[i]; n = 0}' \
-	| while read -r pkg name; do \
-	    echo "==> fuzzing for $(FUZZTIME): $$pkg $$name"; \
+	@cd $*; { grep -rHo --include='*_test.go' --exclude-dir='.?*' '^func Fuzz[A-Za-z0-9_]*' . || true; } \
+	| sed 's|/[^/]*:func | |' | sort | while read -r pkg name; do \
+	    echo "==> fuzzing for $(FUZZTIME): $* $$pkg $$name (compiling takes minutes the first time)"; \
 	    go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$pkg" </dev/null; \
 	  done
 
