@@ -3,11 +3,13 @@ package jsourcetest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	natsgo "github.com/nats-io/nats.go"
 	"go.uber.org/goleak"
 
+	"github.com/levelstream/jsource/internal/natstest"
 	"github.com/levelstream/jsource/jsource"
 	"github.com/levelstream/jsource/jsource/jsourcetest"
 	"github.com/levelstream/jsource/reconciler"
@@ -75,15 +77,12 @@ func TestDeadAndOwed(t *testing.T) {
 	}
 	srv.Settled(stream, durable)
 	publish(t, srv, "stuck")
-	for {
-		owed := srv.Owed(stream, durable)
-		if len(owed) == 1 && owed[0].Request == "stuck" && owed[0].Attempts > 0 {
-			break
+	natstest.Eventually(t, "stuck is owed, and has failed", jsourcetest.Patience, func() error {
+		if owed := srv.Owed(stream, durable); len(owed) != 1 || owed[0].Request != "stuck" || owed[0].Attempts == 0 {
+			return fmt.Errorf("owed are %+v", owed)
 		}
-		if t.Context().Err() != nil {
-			t.Fatalf("owed are %+v", owed)
-		}
-	}
+		return nil
+	})
 	stop()
 }
 
