@@ -2,12 +2,14 @@ package kube_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
 	"go.opentelemetry.io/otel"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/levelstream/jsource/internal/natstest"
 	"github.com/levelstream/jsource/reconciler"
 	"github.com/levelstream/jsource/reconciler/kube"
 )
@@ -29,11 +31,15 @@ func TestMeterProvider_ShowsOursBesideTheirs(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- c.Start(ctx) }()
-	for c.Stats().Attempts == 0 {
+	natstest.Eventually(t, "an attempt has ended", natstest.Patience, func() error {
 		if len(done) > 0 {
 			t.Fatal(<-done)
 		}
-	}
+		if c.Stats().Attempts == 0 {
+			return errors.New("none has")
+		}
+		return nil
+	})
 	families, err := metrics.Registry.Gather()
 	if err != nil {
 		t.Fatal(err)
