@@ -119,18 +119,40 @@ func checkTable(t *testing.T, out string, events int) {
 	}
 }
 
+// trigger keeps what is written to it, and does something when it first sees a word.
+type trigger struct {
+	bytes.Buffer
+	word string
+	then func() error
+	err  error // of what it did
+}
+
+func (w *trigger) Write(b []byte) (int, error) {
+	n, err := w.Buffer.Write(b)
+	if w.then != nil && bytes.Contains(w.Bytes(), []byte(w.word)) {
+		w.err, w.then = w.then(), nil
+	}
+	return n, err
+}
+
 func TestDemo(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes ten seconds, or more")
 	}
 	t.Parallel()
 	cmd, dir := demoCommand(t, "-events", "1500", "-keys", "200", "-rate", "300", "-resync", "4s", "-seed", "7")
-	out, err := cmd.CombinedOutput()
-	t.Logf("%s", out)
-	if err != nil {
+	// What a write to a connection of a killed controller raises, whenever one comes to pass.
+	out := &trigger{word: "SIGKILL"}
+	if runtime.GOOS != "windows" {
+		out.then = func() error { return cmd.Process.Signal(syscall.SIGPIPE) }
+	}
+	cmd.Stdout, cmd.Stderr = out, out
+	err := cmd.Run()
+	t.Logf("%s", out.String())
+	if err := errors.Join(err, out.err); err != nil {
 		t.Error(err)
 	}
-	checkTable(t, string(out), 1500)
+	checkTable(t, out.String(), 1500)
 	nothingLeft(t, dir)
 }
 

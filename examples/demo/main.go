@@ -49,14 +49,14 @@ func run(args []string) int {
 	case err != nil:
 		return exitUsage
 	}
-	// SIGPIPE: whoever read the output has gone, as head does.
-	ctx, stop := signal.NotifyContext(context.Background(),
-		os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	// A write to a connection whose other end was killed raises it too, and that is no reason to end.
+	signal.Ignore(syscall.SIGPIPE)
 	// Who presses Ctrl-C again while the demo cleans up does not want to wait for that. At once it may be the
 	// same one: programs like timeout pass a signal on that the whole process group gets as well.
 	context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })
-	err = play(ctx, s, os.Stdout, terminalOf(os.Stdout))
+	err = play(ctx, s, &output{File: os.Stdout, gone: stop}, terminalOf(os.Stdout))
 	if err == nil {
 		return 0
 	}
@@ -65,6 +65,20 @@ func run(args []string) int {
 		return exitInterrupted
 	}
 	return exitLost
+}
+
+// output is where the demo prints. Once whoever read it has gone, as head does, the demo need not go on.
+type output struct {
+	*os.File
+	gone func()
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	n, err := o.File.Write(b)
+	if err != nil {
+		o.gone()
+	}
+	return n, err
 }
 
 const usage = `Usage: demo [flags]
