@@ -132,6 +132,12 @@ $(call part,test): test@%: $(assets) | c-compiler
 test-short: SHORT := -short
 test-short: $(call part,test) ## the same without the tests that take long
 
+# The packages that meet Kubernetes' libraries.
+.PHONY: test-oldest
+test-oldest: $(assets) | c-compiler ## the tests of queue, reconciler and metrics with the oldest supported Kubernetes libraries (go.oldest.mod)
+	@echo "==> go test: $$(awk '/k8s\.io\/(client-go|controller-runtime) /{print $$1, $$2}' go.oldest.mod | paste -sd ,) (compiling takes minutes the first time)"
+	@$(GOTEST) -modfile=go.oldest.mod $(TESTFLAGS) ./queue ./reconciler/... ./metrics
+
 .PHONY: cover
 cover: $(assets) | c-compiler ## coverage of the main module: the total, and .cache/cover.html line by line
 	@mkdir -p .cache
@@ -164,7 +170,7 @@ c-compiler:
 ##@ Check
 
 .PHONY: check
-check: fmt-check tidy-check api-check vet staticcheck lint test ## everything that CI does
+check: fmt-check tidy-check api-check vet staticcheck lint test test-oldest ## everything that CI does
 	@echo "==> every check passed"
 
 .PHONY: fmt
@@ -214,6 +220,12 @@ tidy: $(call part-of-all,tidy) ## go mod tidy in every module
 $(call part-of-all,tidy): tidy@%:
 	@echo "==> go mod tidy: $*"
 	@go -C $* mod tidy
+tidy: tidy-oldest
+.PHONY: tidy-oldest
+tidy-oldest: tidy@.
+	@echo "==> go.oldest.mod"
+	@held=$$(awk '/^\t[^ ]*k8s\.io\/(api|apimachinery|client-go|controller-runtime) / {print $$1 "@" $$2}' go.oldest.mod); \
+	  cp go.mod go.oldest.mod; GOFLAGS=-mod=mod go get -modfile=go.oldest.mod $$held; go mod tidy -modfile=go.oldest.mod
 
 .PHONY: tidy-check $(call part-of-all,tidy-check)
 tidy-check: $(call part-of-all,tidy-check) ## would go mod tidy change anything? and go mod verify
@@ -221,6 +233,12 @@ $(call part-of-all,tidy-check): tidy-check@%:
 	@echo "==> go mod tidy -diff, go mod verify: $*"
 	@go -C $* mod tidy -diff
 	@go -C $* mod verify
+tidy-check: tidy-check-oldest
+.PHONY: tidy-check-oldest
+tidy-check-oldest:
+	@echo "==> go.oldest.mod: go.mod, but for Kubernetes' libraries"
+	@go mod tidy -diff -modfile=go.oldest.mod
+	@diff <(grep -v 'k8s\.io/' go.mod) <(grep -v 'k8s\.io/' go.oldest.mod)
 
 # The database is a Go module too, so that this needs no other network. The standard library's
 # findings are shown and do not count: the Go that runs here is not the Go its users build with.

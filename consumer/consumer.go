@@ -60,6 +60,7 @@ type Consumer struct {
 	fresh    []*Message // received, not handed to the Handler yet
 	work     chan struct{}
 	unsent   map[uint64]*Message // by id: verdicts and naks that are not confirmed
+	outbox   []*Message          // decided just now: settle sends their verdicts
 	lastID   uint64
 	lease    lease
 	pull     pull
@@ -68,12 +69,13 @@ type Consumer struct {
 	counts   Counts
 	idle     chan struct{} // closed when unsent becomes empty, while somebody waits for it
 
-	answers *nats.Subscription
-	doctor  chan string // reasons to look the durable up
-	stop    chan struct{}
-	running sync.WaitGroup
-	handed  chan struct{} // closed when no further message is handed to the Handler
-	stopped chan struct{} // closed when StopPulling is done
+	answers   *nats.Subscription
+	decisions chan struct{} // something is in the outbox
+	doctor    chan string   // reasons to look the durable up
+	stop      chan struct{}
+	running   sync.WaitGroup
+	handed    chan struct{} // closed when no further message is handed to the Handler
+	stopped   chan struct{} // closed when StopPulling is done
 }
 
 // Open provisions the stream and the durable of cfg, or checks them if they exist, and returns a Consumer
@@ -84,18 +86,19 @@ func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Consumer, e
 		return nil, fmt.Errorf("consumer %q: %w", cfg.Durable, err)
 	}
 	c := &Consumer{
-		cfg:      cfg,
-		js:       permit(js),
-		conn:     js.Conn(),
-		began:    time.Now(),
-		messages: map[uint64]*Message{},
-		unsent:   map[uint64]*Message{},
-		work:     make(chan struct{}, 1),
-		doctor:   make(chan string, 1),
-		stop:     make(chan struct{}),
-		handed:   make(chan struct{}),
-		stopped:  make(chan struct{}),
-		bounds:   defaultBounds,
+		cfg:       cfg,
+		js:        permit(js),
+		conn:      js.Conn(),
+		began:     time.Now(),
+		messages:  map[uint64]*Message{},
+		unsent:    map[uint64]*Message{},
+		work:      make(chan struct{}, 1),
+		decisions: make(chan struct{}, 1),
+		doctor:    make(chan string, 1),
+		stop:      make(chan struct{}),
+		handed:    make(chan struct{}),
+		stopped:   make(chan struct{}),
+		bounds:    defaultBounds,
 	}
 	c.pull.most = math.MaxInt
 	c.inbox = c.conn.NewInbox()
@@ -130,6 +133,7 @@ func (c *Consumer) Start(h Handler) error {
 		return err
 	}
 	c.started, c.handler = true, h
+	c.running.Go(c.settle)
 	c.running.Go(c.listen)
 	c.running.Go(c.keep)
 	c.running.Go(c.attend)

@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -15,7 +16,7 @@ var (
 	beatBody = []byte("+WPI")
 )
 
-// decide gives m its verdict and sends it.
+// decide gives m its verdict, which settle sends.
 func (c *Consumer) decide(m *Message, v verdict) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -26,8 +27,45 @@ func (c *Consumer) decide(m *Message, v verdict) bool {
 	m.state, m.verdict, m.since = decided, v, now
 	c.decided.add(m.seq, m.stored, v)
 	c.register(m)
-	c.send(m, now)
+	c.outbox = append(c.outbox, m)
+	if len(c.outbox) == 1 {
+		select {
+		case c.decisions <- struct{}{}:
+		default:
+		}
+	}
 	return true
+}
+
+// sendChunk is how many verdicts are sent without letting anybody else at the lock.
+const sendChunk = 64
+
+// settle is the goroutine that sends verdicts. It lets everybody else go first who can: under load it finds
+// many at once, which then take one write to the connection and not one each.
+func (c *Consumer) settle() {
+	var batch []*Message
+	for {
+		select {
+		case <-c.stop:
+			return
+		case <-c.decisions:
+		}
+		runtime.Gosched()
+		c.mu.Lock()
+		batch, c.outbox = c.outbox, batch[:0]
+		now := c.now()
+		for i, m := range batch {
+			batch[i] = nil
+			if m.state == decided && m.tries == 0 {
+				c.send(m, now)
+			}
+			if (i+1)%sendChunk == 0 {
+				c.mu.Unlock()
+				c.mu.Lock()
+			}
+		}
+		c.mu.Unlock()
+	}
 }
 
 // register makes m one of those whose answer is waited for. The caller holds mu.

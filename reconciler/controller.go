@@ -20,6 +20,9 @@ import (
 // up on them and returns an error.
 const cancelled = 5 * time.Second
 
+// ahead is how many requests a source may push before they are queued: the two need not take turns.
+const ahead = 64
+
 // Controller runs a Reconciler on the requests of its sources. It is made by a [Builder] and can be
 // started once.
 type Controller[request comparable] struct {
@@ -113,7 +116,7 @@ func DefaultLogger(ctx context.Context) *slog.Logger {
 func (c *Controller[request]) startSources(ctx context.Context, handles []*Handle, forwarders *sync.WaitGroup) error {
 	for i, src := range c.sources {
 		h := handles[i]
-		out := make(chan request)
+		out := make(chan request, ahead)
 		forwarders.Go(func() { c.forward(ctx, h, out) })
 		err := src.Start(context.WithValue(ctx, handleKey{}, h), out)
 		if ctx.Err() != nil {

@@ -218,8 +218,16 @@ func FuzzDecode(f *testing.F) {
 		if string(data) != before {
 			t.Fatal("Decode changed the data")
 		}
+		var plain nats.Event[key, thing]
+		plainErr := json.Unmarshal(data, &plain)
 		if err != nil {
 			return
+		}
+		if plainErr != nil {
+			t.Fatalf("accepted %q, which encoding/json refuses: %v", data, plainErr)
+		}
+		if !reflect.DeepEqual(event, plain) {
+			t.Fatalf("%q is %+v, with encoding/json %+v", data, event, plain)
 		}
 		again, err := topic.Encode(event)
 		if err != nil {
