@@ -34,8 +34,15 @@ func (c *Consumer) doubt(reason string) {
 
 // suspectNow is doubt for a caller that holds mu, and sees to the look-up.
 func (c *Consumer) suspectNow() {
-	c.suspect, c.pull.paused = true, true
+	c.holdBack()
 	c.doubts++
+}
+
+// holdBack lets verdicts and pulls wait until the durable is known. What was sent together may have been taken in
+// by halves. The caller holds mu.
+func (c *Consumer) holdBack() {
+	c.suspect, c.pull.paused = true, true
+	clear(c.groups)
 }
 
 // listen is the goroutine that takes in, at once, that the connection was lost or is back.
@@ -158,7 +165,7 @@ func (c *Consumer) lookUp(ctx context.Context, reason string, arrives *uint64) e
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound), errors.Is(err, jetstream.ErrStreamNotFound):
 		c.mu.Lock()
-		c.suspect, c.pull.paused = true, true
+		c.holdBack()
 		c.mu.Unlock()
 		c.ails(fmt.Errorf("durable %q of stream %q is gone: %w", c.cfg.Durable, c.stream, err))
 		return c.remake(ctx, doubts)
@@ -198,7 +205,7 @@ func (c *Consumer) lookUp(ctx context.Context, reason string, arrives *uint64) e
 // cleared takes in what the server says of the durable, which is the one it was before: verdicts that
 // waited for this can be sent, unless there was a new doubt since it was asked. The caller holds mu.
 func (c *Consumer) cleared(info *jetstream.ConsumerInfo, doubts uint64) {
-	c.use(info.Config)
+	c.use(info)
 	c.health.pending, c.health.acks = info.NumPending, info.NumAckPending
 	c.floor = info.AckFloor.Stream
 	c.decided.prune(c.floor)
@@ -222,7 +229,7 @@ func (c *Consumer) cleared(info *jetstream.ConsumerInfo, doubts uint64) {
 // adopt goes on with a durable of our name that is not the one we had: somebody has made it anew.
 func (c *Consumer) adopt(ctx context.Context, info *jetstream.ConsumerInfo, doubts uint64) error {
 	c.mu.Lock()
-	c.suspect, c.pull.paused = true, true
+	c.holdBack()
 	c.mu.Unlock()
 	stream, err := c.lookUpStream(ctx)
 	if err != nil {

@@ -45,6 +45,7 @@ type Consumer struct {
 	streamCreated time.Time
 	durable       jetstream.ConsumerConfig // as the server reports it
 	durableMade   time.Time
+	clustered     bool   // a cluster keeps it: it may get another leader at any time
 	floor         uint64 // the last ack floor the server reported
 
 	mu       sync.Mutex
@@ -61,6 +62,7 @@ type Consumer struct {
 	work     chan struct{}
 	unsent   map[uint64]*Message // by id: verdicts and naks that are not confirmed
 	outbox   []*Message          // decided just now: settle sends their verdicts
+	groups   map[uint64]group    // by id: what the answer to a verdict stands for besides
 	lastID   uint64
 	lease    lease
 	pull     pull
@@ -92,6 +94,7 @@ func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Consumer, e
 		began:     time.Now(),
 		messages:  map[uint64]*Message{},
 		unsent:    map[uint64]*Message{},
+		groups:    map[uint64]group{},
 		work:      make(chan struct{}, 1),
 		decisions: make(chan struct{}, 1),
 		doctor:    make(chan string, 1),
@@ -289,6 +292,7 @@ func (c *Consumer) forgetAll() (lost []*Message) {
 	c.decided = decidedLog{}
 	c.fresh = nil
 	clear(c.unsent)
+	clear(c.groups)
 	c.notifyIdle()
 	c.counts.Forgotten += uint64(len(lost))
 	return lost
@@ -319,6 +323,7 @@ func (c *Consumer) end(m *Message) {
 	}
 	if m.id != 0 {
 		delete(c.unsent, m.id)
+		delete(c.groups, m.id)
 		m.id = 0
 		c.notifyIdle()
 	}

@@ -75,6 +75,7 @@ func TestS4_CopyOfADecidedMessageGetsTheVerdict(t *testing.T) {
 	p.publish(1, 1)
 	m := p.got(1)[0]
 	m.Ack()
+	natstest.Until(t, "the ack fails", natstest.Patience, func() bool { return p.c.Status().Counts.SendErrors == 1 })
 	acks.on.Store(false)
 	p.ended(consumer.Acked, m)
 	p.settled()

@@ -54,7 +54,7 @@ func (c *Consumer) provisionDurable(ctx context.Context, stream jetstream.Stream
 	if err != nil {
 		return err
 	}
-	c.use(info.Config)
+	c.use(info)
 	c.durableMade, c.floor = info.Created, info.AckFloor.Stream
 	c.health.pending, c.health.acks = info.NumPending, info.NumAckPending
 	return nil
@@ -128,7 +128,9 @@ func (c *Consumer) checkDurable(ctx context.Context, info *jetstream.ConsumerInf
 }
 
 // use takes in the durable's settings as the server reports them. After Start the caller holds mu.
-func (c *Consumer) use(cfg jetstream.ConsumerConfig) {
+func (c *Consumer) use(info *jetstream.ConsumerInfo) {
+	cfg := info.Config
+	c.clustered = info.Cluster != nil
 	if cfg.MaxAckPending <= 0 {
 		cfg.MaxAckPending = c.cfg.MaxAckPending // bound, and unlimited: memory has to be bounded by something
 	}

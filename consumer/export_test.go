@@ -83,3 +83,34 @@ func DeliverStatus(c *Consumer, header nats.Header) {
 
 // Doubt has the consumer doubt that the durable is still the one it knows.
 func Doubt(c *Consumer) { c.doubt("a test says so") }
+
+// AckTogether acks messages so that their verdicts are sent together.
+func AckTogether(c *Consumer, ms ...*Message) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range ms {
+		c.decideNow(m, ack)
+	}
+}
+
+// Answer has the server's answer to m's verdict arrive.
+func Answer(c *Consumer, m *Message) {
+	c.mu.Lock()
+	answer := c.answerSubject(m.id)
+	c.mu.Unlock()
+	c.answered(&nats.Msg{Subject: answer, Data: []byte("+OK")})
+}
+
+// Sent reports whether m's verdict was sent.
+func Sent(m *Message) bool {
+	m.consumer.mu.Lock()
+	defer m.consumer.mu.Unlock()
+	return m.tries > 0
+}
+
+// Locked calls f when nothing else happens to the consumer: what hooks look at can be changed there.
+func Locked(c *Consumer, f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f()
+}

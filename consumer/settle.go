@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +21,11 @@ var (
 func (c *Consumer) decide(m *Message, v verdict) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.decideNow(m, v)
+}
+
+// decideNow is decide for a caller that holds mu.
+func (c *Consumer) decideNow(m *Message, v verdict) bool {
 	if m.state != held {
 		return false
 	}
@@ -37,11 +43,19 @@ func (c *Consumer) decide(m *Message, v verdict) bool {
 	return true
 }
 
-// sendChunk is how many verdicts are sent without letting anybody else at the lock.
-const sendChunk = 64
+// together is how many verdicts are sent without letting anybody else at the lock, and how many at most one answer
+// stands for.
+const together = 64
+
+// group is what was sent on one connection before a verdict that asks for an answer. The server takes in what a
+// connection sends in order, so that answer stands for all of it.
+type group struct {
+	reconnects uint64 // of the connection, before the first was sent
+	messages   []*Message
+}
 
 // settle is the goroutine that sends verdicts. It lets everybody else go first who can: under load it finds
-// many at once, which then take one write to the connection and not one each.
+// many at once, which take one write to the connection, and one answer.
 func (c *Consumer) settle() {
 	var batch []*Message
 	for {
@@ -53,18 +67,37 @@ func (c *Consumer) settle() {
 		runtime.Gosched()
 		c.mu.Lock()
 		batch, c.outbox = c.outbox, batch[:0]
-		now := c.now()
-		for i, m := range batch {
-			batch[i] = nil
-			if m.state == decided && m.tries == 0 {
-				c.send(m, now)
-			}
-			if (i+1)%sendChunk == 0 {
-				c.mu.Unlock()
-				c.mu.Lock()
-			}
-		}
 		c.mu.Unlock()
+		for some := range slices.Chunk(batch, together) {
+			c.mu.Lock()
+			c.sendEach(some, c.now())
+			c.mu.Unlock()
+		}
+		clear(batch)
+	}
+}
+
+// sendEach sends the verdicts of those of list that are still to be sent. The last one's answer stands for all of
+// them, unless a cluster keeps the durable: when that gets another leader meanwhile, the first may get lost and the
+// last be answered. The caller holds mu.
+func (c *Consumer) sendEach(list []*Message, now time.Duration) {
+	g := group{reconnects: c.conn.Stats().Reconnects, messages: make([]*Message, 0, len(list)-1)}
+	var last *Message
+	for _, m := range list {
+		if m.state != decided || m.tries > 0 {
+			continue
+		}
+		if c.clustered {
+			c.send(m, now)
+			continue
+		}
+		if last != nil && c.sendWith(last, "", now) {
+			g.messages = append(g.messages, last)
+		}
+		last = m
+	}
+	if last != nil && c.send(last, now) && len(g.messages) > 0 {
+		c.groups[last.id] = g
 	}
 }
 
@@ -75,12 +108,18 @@ func (c *Consumer) register(m *Message) {
 	c.unsent[m.id] = m
 }
 
-// send sends m's verdict, again or for the first time, on the reply of the newest copy. While the durable
-// is suspect or the connection down it waits: the verdict could hit another message. The caller holds mu,
-// so that no heartbeat of m can follow it.
-func (c *Consumer) send(m *Message, now time.Duration) {
+// send sends m's verdict, again or for the first time, and asks for an answer. It reports whether it did. The caller
+// holds mu.
+func (c *Consumer) send(m *Message, now time.Duration) bool {
+	return c.sendWith(m, c.answerSubject(m.id), now)
+}
+
+// sendWith sends m's verdict on the reply of the newest copy, and has the answer go to answer, if that is not empty.
+// While the durable is suspect or the connection down it waits: the verdict could hit another message. It reports
+// whether it was sent. The caller holds mu, so that no heartbeat of m can follow it.
+func (c *Consumer) sendWith(m *Message, answer string, now time.Duration) bool {
 	if c.suspect || !c.conn.IsConnected() {
-		return
+		return false
 	}
 	body := ackBody
 	if m.verdict == term {
@@ -88,23 +127,11 @@ func (c *Consumer) send(m *Message, now time.Duration) {
 	}
 	m.sent = now
 	m.tries = min(m.tries+1, 1000)
-	reply, answer := c.subjects(m)
-	if err := c.publish(reply, answer, body); err != nil {
+	if err := c.publish(c.reply(m), answer, body); err != nil {
 		c.counts.SendErrors++ // it is sent again
+		return false
 	}
-}
-
-// subjects are where m is settled and where the answer is to go: one allocation for the two. The caller holds
-// mu.
-func (c *Consumer) subjects(m *Message) (reply, answer string) {
-	if m.odd != nil {
-		return *m.odd, c.answerSubject(m.id)
-	}
-	var room [224]byte // ones with long names need more, and get it
-	buf := c.appendReply(room[:0], m)
-	n := len(buf)
-	both := string(c.appendAnswer(buf, m.id))
-	return both[:n], both[n:]
+	return true
 }
 
 func (c *Consumer) answerSubject(id uint64) string {
@@ -140,6 +167,7 @@ func (c *Consumer) answered(msg *nats.Msg) {
 		c.mu.Unlock()
 		return
 	}
+	g := c.groups[id]
 	if m.state == ended { // a nak
 		delete(c.unsent, id)
 		m.id = 0
@@ -147,22 +175,47 @@ func (c *Consumer) answered(msg *nats.Msg) {
 		c.mu.Unlock()
 		return
 	}
+	c.confirm(m)
+	confirmed := g.messages[:0]
+	if len(g.messages) > 0 && g.reconnects == c.conn.Stats().Reconnects {
+		for _, other := range g.messages {
+			if other.state == decided {
+				c.confirm(other)
+				confirmed = append(confirmed, other)
+			}
+		}
+	}
+	more := c.pull.wanted(len(c.messages))
+	c.mu.Unlock()
+	for _, other := range confirmed {
+		c.tell(other)
+	}
+	c.tell(m)
+	if more {
+		c.refill()
+	}
+}
+
+// confirm takes in that the server has m's verdict. The caller holds mu, and then calls tell.
+func (c *Consumer) confirm(m *Message) {
 	c.end(m)
-	how := Acked
 	if m.verdict == term {
-		how = Termed
 		c.counts.Termed++
 	} else {
 		c.counts.Acked++
 	}
-	more := c.pull.wanted(len(c.messages))
-	c.mu.Unlock()
-	if !m.silent {
-		c.handler.Ended(m, how)
+}
+
+// tell tells of a message that confirm has ended.
+func (c *Consumer) tell(m *Message) {
+	if m.silent {
+		return
 	}
-	if more {
-		c.refill()
+	how := Acked
+	if m.verdict == term {
+		how = Termed
 	}
+	c.handler.Ended(m, how)
 }
 
 // notifyIdle tells whoever waits for the answers that none is missing. The caller holds mu.

@@ -35,11 +35,6 @@ func TestS3_OneVerdict(t *testing.T) {
 	p.only(1, natstest.Ack, 1, 1)
 	p.only(2, natstest.Term, 1, 1)
 	p.only(3, natstest.Nak, 1, 1)
-	for _, s := range p.wire.All() {
-		if s.Kind != natstest.InProgress && s.Reply == "" {
-			t.Errorf("%s asks for no confirmation", s)
-		}
-	}
 }
 
 // What the connection does not take, and what the server does not answer, is sent again, and nothing else.

@@ -330,6 +330,14 @@ func TestCleanHistories(t *testing.T) {
 			s.attempt("r", "a")
 			s.rec.Signalled(history.Signal{Replica: "r", Link: 1, Kind: ack, Message: again, Count: 1, ConsumerSeq: 1, Reply: "x", At: s.tick()})
 		},
+		"a verdict sent together with another, repeated by itself": func(s *story) {
+			s.publish(1, "a")
+			s.deliver("r", 1)
+			s.mapped("r", 1)
+			s.attempt("r", "a")
+			s.signal("r", ack, 1, "")
+			s.answer("r", s.signal("r", ack, 1))
+		},
 		"a duplicate": func(s *story) {
 			s.publish(1, "a")
 			s.rec.Published(history.Publish{
@@ -437,6 +445,15 @@ func TestPlantedViolations(t *testing.T) {
 			s.attempt("r", "a")
 			s.signal("r", ack, 1, "")
 			s.signal("r", ack, 1, "")
+		}},
+		{"judged twice after a verdict that asked for no answer", history.S3, func(s *story) {
+			s.publish(1, "a")
+			s.deliver("r", 1)
+			s.mapped("r", 1)
+			s.attempt("r", "a")
+			s.signal("r", ack, 1, "")
+			s.signal("r", ack, 1)
+			s.signal("r", ack, 1)
 		}},
 		{"two verdicts that differ", history.S3, func(s *story) {
 			s.publish(1, "a")

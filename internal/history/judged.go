@@ -6,12 +6,14 @@ const S3 Rule = "S3"
 // judged checks that the replica's verdicts on the message are one, repeated only where that is right.
 //
 // A replica asks for the answer to each verdict in a place of its own, and to a verdict repeated for want
-// of an answer in the same place: so the reply tells a repetition from another judgement. There may be as
+// of an answer in the same place: so the reply tells a repetition from another judgement. A verdict that asks for
+// none was sent together with one whose answer stands for it; repeated, it asks for its own. There may be as
 // many judgements as copies were handed out to it, since a copy of what is decided gets the verdict again.
 func (r *Report) judged(v *view) {
 	var first *Signal
 	replies := map[string]bool{}
 	judgements := 0
+	together := false // the last judgement asked for no answer
 	for _, s := range v.signals {
 		if !s.Verdict() {
 			continue
@@ -24,7 +26,12 @@ func (r *Report) judged(v *view) {
 			return
 		}
 		if s.Reply == "" || !replies[s.Reply] {
+			repeated := together && s.Reply != ""
+			together = s.Reply == ""
 			replies[s.Reply] = true
+			if repeated {
+				continue
+			}
 			judgements++
 			if judgements > len(v.deliveries) {
 				r.add(S3, v.message, v.replica, "judged it anew at %v, for the %d. time, but was handed it %d times", s.At, judgements, len(v.deliveries))
