@@ -157,6 +157,30 @@ $(call part,fuzz): fuzz@%:
 	    go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$pkg" </dev/null; \
 	  done
 
+# What an event is decoded with, and what a delivery is.
+.PHONY: fuzz-decoders
+fuzz-decoders: ## the fuzz targets of what is decoded: as CI does, FUZZTIME=30s each
+	@for target in "./reconciler/nats FuzzDecode" "./consumer FuzzParseReply"; do \
+	    echo "==> fuzzing for $(FUZZTIME): $$target (compiling takes minutes the first time)"; \
+	    go test -run '^$$' -fuzz "^$${target#* }\$$" -fuzztime $(FUZZTIME) "$${target% *}"; \
+	  done
+
+BENCHMARKS := ./queue ./consumer ./reconciler/nats ./tracing ./internal/bench
+bench-run = go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -count $(or $(COUNT),6) $(BENCHMARKS)
+
+.PHONY: bench-record
+bench-record: ## record the Go benchmarks as the baseline of this machine; BENCH=. COUNT=6
+	@mkdir -p .cache/bench
+	@echo "==> go test -bench: takes minutes"
+	@$(bench-run) | tee .cache/bench/baseline.new; mv .cache/bench/baseline.new .cache/bench/baseline
+
+.PHONY: bench-compare
+bench-compare: $(benchstat) ## run them again and compare with the baseline (benchstat); BENCH=. COUNT=6
+	@if [ ! -e .cache/bench/baseline ]; then \
+	  echo "no baseline: run 'make bench-record' on the code to compare with, on this machine, then change it" >&2; exit 1; fi
+	@echo "==> go test -bench: takes minutes"
+	@$(bench-run) >.cache/bench/now; $< .cache/bench/baseline .cache/bench/now
+
 .PHONY: chaos
 chaos: ## break servers, connections and controllers under load, and count what is lost; DURATION=60s KIND=both SEED=0
 	@echo "==> chaos (compiling takes minutes the first time)"
@@ -170,7 +194,7 @@ c-compiler:
 ##@ Check
 
 .PHONY: check
-check: fmt-check tidy-check api-check vet staticcheck lint test test-oldest ## everything that CI does
+check: fmt-check tidy-check api-check vet staticcheck lint test test-oldest fuzz-decoders ## everything that CI does
 	@echo "==> every check passed"
 
 .PHONY: fmt

@@ -14,6 +14,8 @@
 //
 //   - A message gets one verdict, which is repeated until it is confirmed, within a bound, and nothing
 //     else: never a nak afterwards (S3).
+//   - On a single server one answer stands for all verdicts that were sent before it on the same connection, in a
+//     cluster for one: there a change of leader can lose the first of several and answer the last.
 //   - A further copy of a message that is held replaces the reply and is not handed out again; a copy of
 //     one that was decided gets the verdict again at once (S4). A message is the same one only if its
 //     stream sequence and the time it was stored are: a stream made anew counts from 1 again.

@@ -93,12 +93,12 @@ func AckTogether(c *Consumer, ms ...*Message) {
 	}
 }
 
-// Answer has the server's answer to m's verdict arrive.
-func Answer(c *Consumer, m *Message) {
+// Answer has an answer to m's verdict arrive; the server's is "+OK".
+func Answer(c *Consumer, m *Message, data string) {
 	c.mu.Lock()
 	answer := c.answerSubject(m.id)
 	c.mu.Unlock()
-	c.answered(&nats.Msg{Subject: answer, Data: []byte("+OK")})
+	c.answered(&nats.Msg{Subject: answer, Data: []byte(data)})
 }
 
 // Sent reports whether m's verdict was sent.

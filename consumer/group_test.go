@@ -73,7 +73,7 @@ func TestS3_AnswerAfterADisturbanceStandsForOneVerdict(t *testing.T) {
 			consumer.AckTogether(p.c, ms...)
 			natstest.Until(t, "the verdicts are on their way", natstest.Patience, func() bool { return consumer.Sent(ms[2]) })
 			disturb(p)
-			consumer.Answer(p.c, ms[2])
+			consumer.Answer(p.c, ms[2], "+OK")
 			for _, m := range ms[:2] {
 				if ends := p.endings(m); len(ends) > 0 {
 					t.Errorf("message %d ended with %v, and its verdict has not arrived", m.Sequence(), ends)
@@ -85,4 +85,23 @@ func TestS3_AnswerAfterADisturbanceStandsForOneVerdict(t *testing.T) {
 			p.ackPending(1)
 		})
 	}
+}
+
+// redpanda-data/connect#1772: something in the account answers "+ACK" to every message that it can hear, ours to the
+// server among them. That confirms nothing.
+func TestS3_NobodyElseCanConfirm(t *testing.T) {
+	t.Parallel()
+	p := newRig(t).replica()
+	p.publish(1, 1)
+	m := p.got(1)[0]
+	p.proxy.Stall(natstest.ClientToServer)
+	m.Ack()
+	natstest.Until(t, "the ack is on its way", natstest.Patience, func() bool { return consumer.Sent(m) })
+	consumer.Answer(p.c, m, "+ACK")
+	if ends := p.endings(m); len(ends) > 0 {
+		t.Errorf("ended with %v, and the ack has not arrived", ends)
+	}
+	p.proxy.Resume(natstest.ClientToServer)
+	p.ended(consumer.Acked, m)
+	p.settled()
 }

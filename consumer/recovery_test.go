@@ -545,3 +545,34 @@ func number(m *consumer.Message) int {
 	}
 	return n
 }
+
+// nats-io/nats.go#1972: the server deletes a durable that it takes for inactive, because the connection stalls without
+// breaking. Nothing says so when it goes on.
+func TestL4_DeletedForInactivityWhileTheConnectionStalls(t *testing.T) {
+	t.Parallel()
+	p := newRig(t).replica(hurry, with(func(cfg *consumer.Config) { cfg.InactiveThreshold = 500 * time.Millisecond }))
+	p.publish(1, 2)
+	for _, m := range p.got(2) {
+		m.Ack()
+	}
+	p.settled()
+	p.proxy.Stall(natstest.ClientToServer)
+	p.proxy.Stall(natstest.ServerToClient)
+	natstest.Eventually(t, "the durable is gone", natstest.Patience, func() error {
+		if _, err := p.js.Consumer(p.ctx(), stream, durable); !errors.Is(err, jetstream.ErrConsumerNotFound) {
+			return fmt.Errorf("it is there: %w", err)
+		}
+		return nil
+	})
+	p.publish(3, 4)
+	p.proxy.Resume(natstest.ClientToServer)
+	p.proxy.Resume(natstest.ServerToClient)
+	for _, m := range p.got(4)[2:] {
+		m.Ack()
+	}
+	p.settled()
+	if got := p.sequences(); !slices.Equal(got, []uint64{1, 2, 3, 4}) {
+		t.Errorf("handed out %v", got)
+	}
+	p.healthy()
+}

@@ -17,6 +17,9 @@ var (
 	beatBody = []byte("+WPI")
 )
 
+// okBody is what the server answers to a settlement, unless it answers with nothing.
+const okBody = "+OK"
+
 // decide gives m its verdict, which settle sends.
 func (c *Consumer) decide(m *Message, v verdict) bool {
 	c.mu.Lock()
@@ -146,6 +149,9 @@ func (c *Consumer) appendAnswer(buf []byte, id uint64) []byte {
 // answered is called when the server answers a verdict, a nak or the heartbeat that stands for a round.
 func (c *Consumer) answered(msg *nats.Msg) {
 	token := msg.Subject[len(c.inbox)+len(".a."):]
+	if len(msg.Data) > 0 && string(msg.Data) != okBody {
+		return // not the server's: somebody replies to whatever he can hear
+	}
 	refused := len(msg.Data) == 0 && len(msg.Header) > 0 && msg.Header.Get("Status") == "503"
 	if round, ok := strings.CutPrefix(token, beatToken); ok {
 		c.beatAnswered(round, refused)

@@ -105,8 +105,14 @@ func heapAfter(tb testing.TB, n int) (base, end uint64) {
 // flood publishes n events of as many keys, numbered from from.
 func flood(tb testing.TB, js jetstream.JetStream, from, n int) {
 	tb.Helper()
+	floodKeys(tb, js, from, n, from+n)
+}
+
+// floodKeys publishes n events, numbered from from, of so many keys in turn.
+func floodKeys(tb testing.TB, js jetstream.JetStream, from, n, keys int) {
+	tb.Helper()
 	for i := from; i < from+n; i++ {
-		e := nats.Event[string, widget]{Kind: nats.Created, Key: "key" + strconv.Itoa(i), New: &widget{Version: i}}
+		e := nats.Event[string, widget]{Kind: nats.Created, Key: "key" + strconv.Itoa(i%keys), New: &widget{Version: i}}
 		data, err := widgets.Encode(e)
 		if err == nil {
 			_, err = js.PublishAsync(widgets.SubjectOf(e.Kind), data, jetstream.WithStallWait(natstest.Patience))

@@ -24,9 +24,11 @@ const (
 	// more: maps and slices grow in steps, and what buffers keep for a while counts for more.
 	unsettledEach    = 64 << 20 / 100_000
 	unsettledEachFew = 1200
-	unsettledHeld    = "unsettled.held"
-	childAckWait     = "JSOURCE_TEST_ACKWAIT"
-	childMost        = "JSOURCE_TEST_MAXACKPENDING"
+	// With a key that many share it costs no more than this: its part of the account and of the consumer.
+	unsettledShared = 400
+	unsettledHeld   = "unsettled.held"
+	childAckWait    = "JSOURCE_TEST_ACKWAIT"
+	childMost       = "JSOURCE_TEST_MAXACKPENDING"
 )
 
 func init() { children["unsettled"] = unsettledChild }
@@ -39,19 +41,24 @@ func TestManyUnsettled(t *testing.T) {
 		t.Skip("it takes longer than an AckWait")
 	}
 	// Not parallel: it leaves no other test enough of the machine.
-	unsettled(t, 20_000, unsettledEachFew, 9*time.Second, 4)
+	unsettled(t, 20_000, 20_000, unsettledEachFew, 9*time.Second, 4)
 }
 
-// BenchmarkHundredThousandUnsettled holds 100,000 messages over four AckWaits.
+// BenchmarkHundredThousandUnsettled holds 100,000 messages over four AckWaits, with a key each and with 1000 keys.
 func BenchmarkHundredThousandUnsettled(b *testing.B) {
-	for b.Loop() {
-		b.ReportMetric(float64(unsettled(b, 100_000, unsettledEach, 15*time.Second, 12)), "B-cost")
+	const n = 100_000
+	for keys, most := range map[int]int{n: unsettledEach, 1000: unsettledShared} {
+		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) {
+			for b.Loop() {
+				b.ReportMetric(float64(unsettled(b, n, keys, most, 15*time.Second, 12))/n, "B-each")
+			}
+		})
 	}
 }
 
-// unsettled has a controller in a process of its own hold n messages, at no more than most bytes each, for so many rounds of heartbeats, and returns what
-// they cost.
-func unsettled(tb testing.TB, n, most int, ackWait time.Duration, rounds int64) (cost int64) {
+// unsettled has a controller in a process of its own hold n messages of so many keys, at no more than most bytes each,
+// for so many rounds of heartbeats, and returns what they cost.
+func unsettled(tb testing.TB, n, keys, most int, ackWait time.Duration, rounds int64) (cost int64) {
 	tb.Helper()
 	srv := natstest.Start(tb)
 	js := srv.JetStream()
@@ -71,7 +78,7 @@ func unsettled(tb testing.TB, n, most int, ackWait time.Duration, rounds int64) 
 	if err != nil {
 		tb.Fatal(err)
 	}
-	flood(tb, js, 0, n)
+	floodKeys(tb, js, 0, n, keys)
 	natstest.Eventually(tb, "all are held", 2*natstest.Patience, func() error {
 		msg, err := conn.Request(unsettledHeld, nil, natstest.Patience)
 		if err == nil && string(msg.Data) != strconv.Itoa(n) {

@@ -218,6 +218,8 @@ func (p *Publisher) store(ctx context.Context, root string, msg *natsgo.Msg, id 
 			if perr := p.provision(ctx, root, msg.Subject); perr != nil {
 				return Receipt{}, errors.Join(perr, err)
 			}
+		} else if errors.Is(err, jetstream.ErrInvalidJSAck) {
+			err = fmt.Errorf("%w: somebody else answered; does a subscriber on %q reply to what it gets?", err, msg.Subject)
 		} else if !consumer.Transient(err) {
 			return Receipt{}, err
 		}

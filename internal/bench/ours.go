@@ -18,30 +18,33 @@ const (
 	JSource = "jsource"
 )
 
-// Ours are the sources of this module.
+// Ours are the sources of this module, and what tracing makes of the durable one.
 func Ours() []Contender {
+	core := Contender{
+		Name: Core, Core: true, Unsafe: true,
+		Promise: "lost, as is what is published while it is away",
+		Start: func(ctx context.Context, in *Intake) (func() error, error) {
+			return control(ctx, in, nats.Mapped(in.Conn, in.Topic, in.mapped))
+		},
+	}
+	durable := Contender{
+		Name:    JSource,
+		Promise: "reconciled again: acked after its reconcile, confirmed",
+		Start: func(ctx context.Context, in *Intake) (func() error, error) {
+			src := jsource.Mapped(in.Conn, in.Topic, in.mapped).Stream(in.Stream).Durable(in.Durable)
+			if in.MaxAckPending > 0 {
+				src.MaxAckPending(in.MaxAckPending)
+			}
+			if in.AckWait > 0 {
+				src.AckWait(in.AckWait)
+			}
+			return control(ctx, in, src)
+		},
+	}
 	return []Contender{
-		{
-			Name: Core, Core: true, Unsafe: true,
-			Promise: "lost, as is what is published while it is away",
-			Start: func(ctx context.Context, in *Intake) (func() error, error) {
-				return control(ctx, in, nats.Mapped(in.Conn, in.Topic, in.mapped))
-			},
-		},
-		{
-			Name:    JSource,
-			Promise: "reconciled again: acked after its reconcile, confirmed",
-			Start: func(ctx context.Context, in *Intake) (func() error, error) {
-				src := jsource.Mapped(in.Conn, in.Topic, in.mapped).Stream(in.Stream).Durable(in.Durable)
-				if in.MaxAckPending > 0 {
-					src.MaxAckPending(in.MaxAckPending)
-				}
-				if in.AckWait > 0 {
-					src.AckWait(in.AckWait)
-				}
-				return control(ctx, in, src)
-			},
-		},
+		core, durable,
+		sampled(durable, "jsource-sampled", 0.01),
+		sampled(durable, "jsource-traced", 1),
 	}
 }
 
