@@ -201,6 +201,7 @@ func (r *run) perform(ctx context.Context, watch func(*Probe)) (*Result, error) 
 	watch(p)
 	end, err := r.play(ctx, load)
 	after, memory := usedNow(), most.end()
+	r.hearAcks(ctx)
 	res := r.result(end)
 	n := float64(s.Events)
 	res.CPUMicrosPerEvent = float64(after.cpu-before.cpu) / float64(time.Microsecond) / n
@@ -234,6 +235,17 @@ func (r *run) prepareStored(ctx context.Context, load *load) error {
 		return err
 	}
 	return witness(conn, r.config.Name, r.durable, r.probe)
+}
+
+// hearAcks lets the witness hear what the server has taken in: it may say so before. In an outage it can miss some.
+func (r *run) hearAcks(ctx context.Context) {
+	if r.contender.Core || r.spec.Rate == 0 || r.spec.Fault != faultNone {
+		return
+	}
+	deadline := time.Now().Add(storeWithin)
+	for r.probe.acks.Load() < int64(r.spec.Events) && ctx.Err() == nil && time.Now().Before(deadline) {
+		wait(ctx, time.Millisecond)
+	}
 }
 
 // result is what the Probe has seen, up to end.
