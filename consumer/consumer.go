@@ -233,10 +233,10 @@ func (c *Consumer) copied(m *Message, reply string, d delivery, now time.Duratio
 	defer c.mu.Unlock()
 	c.counts.Received++
 	c.counts.Redelivered++
-	if !m.replaced && d.cseq < m.cseq && d.count <= m.deliveries {
+	if !m.replaced && d.cseq < m.cseq && d.count <= uint64(m.deliveries) {
 		return // an older one, late
 	}
-	if d.count > m.deliveries+1 {
+	if d.count > uint64(m.deliveries)+1 {
 		m.lapsed = true // another replica was given it in between
 	}
 	m.received = now

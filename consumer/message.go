@@ -16,10 +16,10 @@ type Message struct {
 
 	// Below: under consumer.mu.
 	owner      any
-	pending    uint64  // of the newest copy's reply, the last number
-	odd        *string // that reply, if it cannot be made from what is known otherwise
+	odd        *string // the newest copy's reply, if it cannot be made from what is known otherwise
 	cseq       uint64  // of the newest copy
-	deliveries uint64  // of the newest copy
+	pending    uint32  // of the newest copy's reply, the last number
+	deliveries uint32  // of the newest copy
 	received   time.Duration
 	first      time.Duration // when the first copy was received
 	state      messageState
@@ -149,7 +149,7 @@ func (m *Message) Owner() any {
 func (m *Message) Deliveries() uint64 {
 	m.consumer.mu.Lock()
 	defer m.consumer.mu.Unlock()
-	return m.deliveries
+	return uint64(m.deliveries)
 }
 
 // Ack settles the message: its work is done. It returns at once; Handler.Ended tells when the server has

@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"errors"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -51,9 +52,9 @@ func parseReply(reply string) (d delivery, err error) {
 // that is held, and all of it but its last number is known anyway, unless it has the long form. The caller holds mu,
 // or is the only one that knows m.
 func (c *Consumer) setReply(m *Message, reply string, d delivery) {
-	m.cseq, m.deliveries, m.replaced, m.odd = d.cseq, d.count, false, nil
-	var err error
-	m.pending, err = strconv.ParseUint(reply[strings.LastIndexByte(reply, '.')+1:], 10, 64)
+	m.cseq, m.deliveries, m.replaced, m.odd = d.cseq, uint32(min(d.count, math.MaxUint32)), false, nil
+	pending, err := strconv.ParseUint(reply[strings.LastIndexByte(reply, '.')+1:], 10, 32)
+	m.pending = uint32(pending)
 	var room [128]byte
 	if err != nil || string(c.appendReply(room[:0], m)) != reply {
 		odd := reply // a variable of its own: only this one is moved to the heap
@@ -72,7 +73,7 @@ func (c *Consumer) reply(m *Message) string {
 
 func (c *Consumer) appendReply(buf []byte, m *Message) []byte {
 	buf = append(append(append(append(buf, "$JS.ACK."...), c.stream...), '.'), c.durable.Durable...)
-	for _, n := range [...]uint64{m.deliveries, m.seq, m.cseq, uint64(m.stored), m.pending} {
+	for _, n := range [...]uint64{uint64(m.deliveries), m.seq, m.cseq, uint64(m.stored), uint64(m.pending)} {
 		buf = strconv.AppendUint(append(buf, '.'), n, 10)
 	}
 	return buf

@@ -92,7 +92,8 @@ func (a *Attempt[request]) End(o Outcome, err error) {
 	case Success:
 		r.failures, r.lastErr = 0, nil
 	case Failed, Dead:
-		r.failures, r.lastErr = r.failures+1, err
+		failed := err // a variable of its own: only this one is moved to the heap
+		r.failures, r.lastErr = r.failures+1, &failed
 	}
 	first := r.first
 	if o == Unfinished || o == Cut {

@@ -30,7 +30,10 @@ func (g *Group[request]) Holding(limit int) []Hold[request] {
 	t.mu.Lock()
 	var holds []Hold[request]
 	for _, r := range t.records {
-		h := Hold[request]{Request: r.req, Attempts: int(r.failures), LastErr: r.lastErr, Running: r.running > 0}
+		h := Hold[request]{Request: r.req, Attempts: int(r.failures), Running: r.running > 0}
+		if r.lastErr != nil {
+			h.LastErr = *r.lastErr
+		}
 		for l := r.first; l != nil; l = l.next {
 			if l.entry.group != g {
 				continue

@@ -48,8 +48,8 @@ type record[request comparable] struct {
 	pushTick uint64        // and its place in the order of pushes; 0: waits for no attempt
 	pushes   int32         // how often it was pushed again since an attempt began
 
-	failures int32 // failed attempts in a row
-	lastErr  error
+	failures int32  // failed attempts in a row
+	lastErr  *error // of the last of them; a pointer, since few have failed and many are kept
 }
 
 // link says that one message owes one request.
