@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -54,12 +53,11 @@ func openBrowser(ctx context.Context) (*browser, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
+	ctx, cancel := chromedp.NewContext(ctx, chromedp.WithAllocatorOptions(
 		chromedp.ExecPath(path),
 		chromedp.WindowSize(width, height),
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
-	)
-	ctx, cancel := chromedp.NewContext(ctx, chromedp.WithAllocatorOptions(opts...))
+	))
 	if err := chromedp.Do(ctx); err != nil {
 		cancel()
 		return nil, fmt.Errorf("starting %s: %w", path, err)

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
 
@@ -56,8 +55,7 @@ func (t *tab) openDrawn(url, element string) error {
 	if err := t.load(url); err != nil {
 		return err
 	}
-	awaited := func(p *runtime.EvaluateParams) { yes := true; p.AwaitPromise = &yes }
-	if _, err := run(t, chromedp.Evaluate[bool](fmt.Sprintf(drawn, element), awaited)); err != nil {
+	if _, err := run(t, chromedp.Evaluate[bool](fmt.Sprintf(drawn, element), chromedp.EvalAwaitPromise)); err != nil {
 		return fmt.Errorf("waiting until %s is drawn: %w", url, err)
 	}
 	return nil

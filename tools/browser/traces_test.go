@@ -191,9 +191,9 @@ func TestTraceInABrowser(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("the page says\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
-		drawn, err := run(page, chromedp.Evaluate[[]int](`["#fall .row", "svg.links path"].map(s => document.querySelectorAll(s).length)`))
-		if spans := [][]int{{1, 0}, {6, 1}}; err != nil || !slices.Equal(drawn, spans[min(1, len(stored[id])-1)]) {
-			t.Errorf("of trace %s the waterfall has %d spans and lines between traces (%v)", id, drawn, err)
+		counts, err := run(page, chromedp.Evaluate[[]int](`["#fall .row", "svg.links path"].map(s => document.querySelectorAll(s).length)`))
+		if spans := [][]int{{1, 0}, {6, 1}}; err != nil || !slices.Equal(counts, spans[min(1, len(stored[id])-1)]) {
+			t.Errorf("of trace %s the waterfall has %d spans and lines between traces (%v)", id, counts, err)
 		}
 		if title, err := run(page, chromedp.Title()); err != nil || title != "jsource: from event to reconcile" {
 			t.Errorf("the title is %q (%v)", title, err)
