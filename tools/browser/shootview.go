@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -51,7 +52,9 @@ func shootView(ctx context.Context, b *browser) (err error) {
 		if err != nil {
 			return err
 		}
-		if failed, err := strconv.Atoi(row[columnFailed]); err != nil || failed < 5 || v.Facts["a second"] == "0.0" {
+		// What the server says of messages is some seconds old.
+		failed, err := strconv.Atoi(row[columnFailed])
+		if err != nil || failed < 5 || v.Facts["a second"] == "0.0" || strings.HasPrefix(v.Facts["unsettled, all replicas"], "0 ") {
 			return fmt.Errorf("not much has happened yet: %v", v)
 		}
 		_, err = v.row(hangingStage)
@@ -73,9 +76,9 @@ func publish(ctx context.Context, conn *natsgo.Conn) error {
 	for number := 1; ; number++ {
 		stage := "fleet/stage-" + strconv.Itoa(number%50)
 		switch number % 200 {
-		case 1:
+		case 50:
 			stage = hangingStage
-		case 101:
+		case 150:
 			stage = failingStage
 		}
 		_, err := jsource.PublishCreated(ctx, pub, promotionRequests, number, promotionRequest{Stage: stage})

@@ -38,7 +38,7 @@ const drawn = `new Promise((done, fail) => {
 
 // waterfallEnd is the expression that says where to cut the page of a trace: below the last row that fits.
 const waterfallEnd = `Math.max(...[...document.querySelectorAll("#fall .row")].map(r => r.getBoundingClientRect().bottom)
-	.filter((bottom, i) => i === 0 || bottom < 1000))`
+	.filter((bottom, i) => i === 0 || bottom < 900))`
 
 // traceShown is the expression whose value is what the page of a trace shows, as lines of cells.
 const traceShown = `[
