@@ -30,9 +30,6 @@ func main() {
 
 // shoot makes every screenshot, and prints what the pages of traces say, for docs/tracing.md.
 func shoot(ctx context.Context) (err error) {
-	if err := os.MkdirAll(images, 0o755); err != nil {
-		return err
-	}
 	b, err := openBrowser(ctx)
 	if err != nil {
 		return err
