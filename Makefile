@@ -1,5 +1,6 @@
-# `make` lists the targets. Needs Go, make and, for the race detector, a C compiler. Every other tool
-# is built from its Go module into .cache/, once per version: a Go module proxy is all it takes.
+# `make` lists the targets. Needs Go, make and, for tests, a C compiler (for the race detector) and
+# Chromium. Every other tool is built from its Go module into .cache/, once per version: a Go module
+# proxy is all it takes.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -87,7 +88,7 @@ package-of-kube-apiserver := k8s.io/kubernetes/cmd/kube-apiserver
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':[^#]*## ' '/^##@ /{print "\n" substr($$0, 5)} /^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F ':[^#]*## ' '/^##@ /{print "\n" substr($$0, 5)} /^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile
 
 .PHONY: demo
 demo: ## run the demo; ARGS='…' are its flags
@@ -109,6 +110,11 @@ jaeger: $(if $(findstring -jaeger,$(ARGS)),,$(jaeger-server)) ## traces from eve
 	@echo "==> building examples/jaeger (takes minutes the first time)"
 	@go -C examples run ./jaeger $(ARGS)
 
+.PHONY: docs-screenshots
+docs-screenshots: $(jaeger-server) | chromium ## make the screenshots of docs/ again, from running pages, and print what docs/tracing.md quotes
+	@echo "==> building tools/browser (takes minutes the first time)"
+	@go -C tools/browser run .
+
 .PHONY: bench
 bench: ## measure the sources of this module beside each other; ARGS='…' are its flags
 	@echo "==> building bench (takes minutes the first time)"
@@ -124,6 +130,7 @@ bench-peers: ## the same beside what people would use instead; ARGS='…' are it
 .PHONY: test $(call part,test)
 test: $(call part,test) ## every test of every module, in random order, with the race detector
 test@examples: $(jaeger-server)
+test@tools/browser: | chromium
 $(call part,test): test@%: $(assets) | c-compiler
 	@echo "==> go test: $* (compiling takes minutes the first time)"
 	@cd $*; $(GOTEST) $(SHORT) $(TESTFLAGS) ./...
@@ -190,6 +197,20 @@ chaos: ## break servers, connections and controllers under load, and count what 
 c-compiler:
 	@cc=$$(go env CC); if ! command -v $${cc%% *} >/dev/null; then \
 	  echo "the race detector needs a C compiler and there is no '$$cc'; on Debian: apt-get install gcc libc6-dev" >&2; exit 1; fi
+
+# What pages look like is tested in a browser: $CHROMIUM, one in PATH, or Debian's package.
+.PHONY: chromium
+chromium: ## find Chromium for the tests of pages; root on Debian gets it installed if there is none
+	@if [ -n "$${CHROMIUM:-}" ]; then \
+	  command -v "$$CHROMIUM" >/dev/null || { echo "there is no program '$$CHROMIUM', which the variable CHROMIUM names" >&2; exit 1; }; \
+	elif ! command -v chromium chromium-browser google-chrome >/dev/null; then \
+	  if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+	    echo "the tests of pages need Chromium: put chromium, chromium-browser or google-chrome in PATH, or name it in the" \
+	      "variable CHROMIUM; on Debian: apt-get install chromium" >&2; exit 1; fi; \
+	  echo "==> installing Debian's chromium"; \
+	  apt-get -qq update || true; \
+	  DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends chromium >/dev/null; \
+	fi
 
 ##@ Check
 

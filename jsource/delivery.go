@@ -187,6 +187,7 @@ func (r *run[K, T, request]) traced(m *consumer.Message) tracing.Message {
 		Subject:    m.Subject(),
 		Stream:     r.consumer.Stream(),
 		Sequence:   m.Sequence(),
+		Stored:     m.Stored(),
 		Delivery:   m.Deliveries(),
 		Size:       len(m.Data()),
 		Durable:    r.durable,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -133,7 +134,12 @@ func TestTraceFromPublisherToReconcileAndBack(t *testing.T) {
 	expectAttributes(t, send, attribute.String("messaging.message.id", "change-1"),
 		attribute.String("messaging.destination.name", "shop.widgets.created"),
 		attribute.Int("jsource.stream.sequence", 1))
+	msg, err := w.mustStream(widgetStream).GetMsg(t.Context(), r.Sequence)
+	if err != nil {
+		t.Fatal(err)
+	}
 	expectAttributes(t, process,
+		attribute.String("jsource.stored", msg.Time.UTC().Format(time.RFC3339Nano)),
 		attribute.String("messaging.system", "nats"), attribute.String("messaging.message.id", "change-1"),
 		attribute.String("messaging.destination.name", "shop.widgets.created"),
 		attribute.String("messaging.consumer.group.name", widgetDurable),

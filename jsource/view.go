@@ -66,7 +66,8 @@ type seen struct {
 var viewPage string
 
 var viewTemplate = template.Must(template.New("view").Funcs(template.FuncMap{
-	"age": func(at time.Time) string { return time.Since(at).Round(time.Millisecond).String() },
+	"age":   func(at time.Time) time.Duration { return time.Since(at).Round(time.Millisecond) },
+	"round": func(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) },
 }).Parse(viewPage))
 
 // ServeHTTP implements [http.Handler].

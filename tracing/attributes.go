@@ -9,6 +9,7 @@ import (
 const (
 	streamKey        = attribute.Key("jsource.stream")
 	sequenceKey      = attribute.Key("jsource.stream.sequence")
+	storedKey        = attribute.Key("jsource.stored")
 	duplicateKey     = attribute.Key("jsource.duplicate")
 	deliveryCountKey = attribute.Key("jsource.delivery.count")
 	controllerKey    = attribute.Key("jsource.controller")

@@ -34,6 +34,7 @@
 //
 //	jsource.stream            stream of the message
 //	jsource.stream.sequence   its sequence there
+//	jsource.stored            when the stream stored it, by the server's clock, in RFC 3339 (process)
 //	jsource.duplicate         the stream had the message already (send)
 //	jsource.delivery.count    how often it was handed out, this delivery included
 //	jsource.controller        controller that works on it

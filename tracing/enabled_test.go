@@ -3,6 +3,7 @@ package tracing_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/otel"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -65,7 +66,7 @@ func TestDisabledAllocatesNothing(t *testing.T) {
 			ctx := context.Background()
 			received, _ := traceparent(true)
 			own := map[string][]string{"Nats-Msg-Id": {"1"}}
-			message := tracing.Message{Topic: "orders", Stream: "ORDERS", Sequence: 7}
+			message := tracing.Message{Topic: "orders", Stream: "ORDERS", Sequence: 7, Stored: time.Unix(1, 0)}
 			allocs := testing.AllocsPerRun(1000, func() {
 				sendCtx, send := tracing.StartSend(ctx, "orders", tracing.Send{Subject: "orders.created"})
 				tracing.Inject(sendCtx, nil)

@@ -3,6 +3,7 @@ package tracing
 import (
 	"context"
 	"strconv"
+	"time"
 
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
@@ -31,11 +32,12 @@ type Message struct {
 	Topic      string // as in the span's name
 	Subject    string
 	Stream     string
-	Sequence   uint64 // in Stream
-	Delivery   uint64 // delivery count, from 1
-	Size       int    // of the body, in bytes
-	Durable    string // the durable consumer it was delivered to
-	Controller string // the controller that works on it
+	Sequence   uint64    // in Stream
+	Stored     time.Time // when the stream stored it, by the server's clock; zero if that is not known
+	Delivery   uint64    // delivery count, from 1
+	Size       int       // of the body, in bytes
+	Durable    string    // the durable consumer it was delivered to
+	Controller string    // the controller that works on it
 }
 
 // StartProcess starts the span of one delivery, as a child of the publisher's, which header names; without
@@ -70,7 +72,7 @@ func (m *Message) attributes(header carrier) attributes {
 	if id == "" {
 		id = m.Stream + ":" + strconv.FormatUint(m.Sequence, 10)
 	}
-	attrs := make(attributes, 0, 11)
+	attrs := make(attributes, 0, 12)
 	attrs.add(systemNATS)
 	attrs.add(semconv.MessagingOperationTypeProcess)
 	attrs.add(semconv.MessagingOperationName("process"))
@@ -80,6 +82,9 @@ func (m *Message) attributes(header carrier) attributes {
 	attrs.text(semconv.MessagingConsumerGroupNameKey, m.Durable)
 	attrs.text(streamKey, m.Stream)
 	attrs.add(sequenceKey.Int64(int64(m.Sequence)))
+	if !m.Stored.IsZero() {
+		attrs.add(storedKey.String(m.Stored.UTC().Format(time.RFC3339Nano)))
+	}
 	attrs.add(deliveryCountKey.Int64(int64(m.Delivery)))
 	attrs.text(controllerKey, m.Controller)
 	return attrs

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -21,6 +22,7 @@ var order = tracing.Message{
 	Subject:    "orders.created",
 	Stream:     "ORDERS",
 	Sequence:   7,
+	Stored:     time.Date(2026, 2, 3, 5, 5, 6, 123456789, time.FixedZone("", 3600)),
 	Delivery:   2,
 	Size:       300,
 	Durable:    "invoices-orders",
@@ -64,6 +66,7 @@ func TestProcessIsChildOfSend(t *testing.T) {
 		attribute.String("messaging.consumer.group.name", "invoices-orders"),
 		attribute.String("jsource.stream", "ORDERS"),
 		attribute.Int("jsource.stream.sequence", 7),
+		attribute.String("jsource.stored", "2026-02-03T04:05:06.123456789Z"),
 		attribute.Int("jsource.delivery.count", 2),
 		attribute.String("jsource.controller", "invoices"),
 		attribute.String("jsource.settlement", "ack"),
@@ -78,6 +81,15 @@ func TestProcessMessageID(t *testing.T) {
 		tracing.EndProcess(span, tracing.Ack, 0, nil)
 		wantAttributes(t, ended(t, spans, "process orders"), attribute.String("messaging.message.id", "c1"))
 	}
+}
+
+func TestProcessOfUnknownAge(t *testing.T) {
+	spans := record(t)
+	m := order
+	m.Stored = time.Time{}
+	_, span := tracing.StartProcess(context.Background(), nil, m)
+	tracing.EndProcess(span, tracing.Ack, 0, nil)
+	wantNoAttribute(t, ended(t, spans, "process orders"), "jsource.stored")
 }
 
 // The span in which the source was started has nothing to do with the messages it gets.

@@ -64,12 +64,12 @@ type counts struct {
 func (b *broker) counts(ctx context.Context) (counts, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	name, err := b.js.StreamNameBySubject(ctx, orders.SubjectOf("created"))
+	name, err := b.js.StreamNameBySubject(ctx, promotionRequests.SubjectOf("created"))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return counts{}, nil
 	}
 	if err != nil {
-		return counts{}, fmt.Errorf("looking for the stream of %s: %w", orders.Prefix(), err)
+		return counts{}, fmt.Errorf("looking for the stream of %s: %w", promotionRequests.Prefix(), err)
 	}
 	stream, err := b.js.Stream(ctx, name)
 	if err != nil {

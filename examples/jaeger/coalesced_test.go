@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	processName   = "process shop.orders"
+	processName   = "process kargo.promotionrequests"
 	reconcileName = "reconcile " + controllerName
-	sendName      = "send shop.orders"
+	sendName      = "send kargo.promotionrequests"
 )
 
 // From each of 300 publishers' traces one reaches the attempt that reconciled its message, and from the attempt each
@@ -30,11 +30,11 @@ func TestEachOf300CoalescedMessagesIsReachedAndReaches(t *testing.T) {
 		}
 	})
 	from := time.Now()
-	w.publish(t.Context(), hotCustomer)
+	w.publish(t.Context(), hotStage)
 	<-begun
 	traces := make([]string, many)
 	for i := range traces {
-		traces[i] = w.publish(t.Context(), hotCustomer)
+		traces[i] = w.publish(t.Context(), hotStage)
 	}
 	w.wait("the key owes all of them", func(context.Context) (bool, error) {
 		held := w.source.Status(1).Holding

@@ -15,74 +15,74 @@ import (
 	"github.com/levelstream/jsource/reconciler/nats"
 )
 
-// order is what the events carry.
-type order struct {
-	Customer string
-	Total    int // in cents
+// promotionRequest is a PromotionRequest, as far as the events carry it.
+type promotionRequest struct {
+	Stage string
+	Phase string
 }
 
-// orders is the topic of their changes.
-var orders = nats.NewTopic[int, order]("shop.orders")
+// promotionRequests is the topic of their changes.
+var promotionRequests = nats.NewTopic[int, promotionRequest]("kargo.promotionrequests")
 
 const (
 	// controllerName is the controller's, in the names of its spans, and its service.
-	controllerName = "billing"
+	controllerName = "fleet_stage"
 	workers        = 4
 	// ackWait is how long after a crash JetStream hands out again what the crashed process held. The default, 30
 	// seconds, is a good one; here everybody is waiting for it.
 	ackWait = 2 * time.Second
 
-	// The customers that are not like others.
-	hotCustomer   = "hot"    // has half of the orders: one attempt covers many
-	slowCustomer  = "slow"   // takes long
-	flakyCustomer = "flaky"  // fails three times, then succeeds
-	closedAccount = "closed" // can never be billed: its order becomes a dead letter
+	// The Stages that are not like others.
+	hotStage     = "fleet/hot"     // has half of the PromotionRequests: one attempt covers many
+	slowStage    = "fleet/slow"    // takes long
+	failingStage = "fleet/failing" // fails three times, then succeeds
+	missingStage = "fleet/missing" // can never be reconciled: its PromotionRequest becomes a dead letter
 
 	// How long an attempt takes.
-	usualTime     = 5 * time.Millisecond
-	hotTime       = 150 * time.Millisecond
-	slowTime      = 900 * time.Millisecond
-	flakyFailures = 3
+	usualTime = 5 * time.Millisecond
+	hotTime   = 150 * time.Millisecond
+	slowTime  = 900 * time.Millisecond
+	failures  = 3 // of the failing Stage in a row
 )
 
-// billing keeps each customer's account in line with the orders: here it only takes its time.
-type billing struct {
+// fleetStage keeps the status of each Stage in line with its PromotionRequests: here it only takes its time.
+type fleetStage struct {
 	mu    sync.Mutex
-	tries int // on the flaky customer since the last success
+	tries int // on the failing Stage since the last success
 }
 
-// customerOf maps an order to its customer, the request that is reconciled.
-func customerOf(_ context.Context, e nats.Event[int, order]) []string {
-	return []string{e.New.Customer}
+// stageOf maps a PromotionRequest to its Stage, the request that is reconciled.
+func stageOf(_ context.Context, e nats.Event[int, promotionRequest]) []string {
+	return []string{e.New.Stage}
 }
 
-func newBilling(conn *natsgo.Conn) (*reconciler.Controller[string], *jsource.Source[int, order, string], error) {
-	source := jsource.Mapped(conn, orders, customerOf).AckWait(ackWait)
-	c, err := reconciler.New[string](controllerName).Watch(source).Workers(workers).Func(new(billing).Reconcile)
+func newFleetStage(conn *natsgo.Conn) (*reconciler.Controller[string], *jsource.Source[int, promotionRequest, string], error) {
+	source := jsource.Mapped(conn, promotionRequests, stageOf).AckWait(ackWait)
+	c, err := reconciler.New[string](controllerName).Watch(source).Workers(workers).Func(new(fleetStage).Reconcile)
 	return c, source, err
 }
 
-// Reconcile bills a customer. What it starts with its context is part of the trace.
-func (b *billing) Reconcile(ctx context.Context, customer string) (reconciler.Result, error) {
-	ctx, span := otel.Tracer("shop").Start(ctx, "write the account")
+// Reconcile writes the status of a Stage. What it starts with its context is part of the trace.
+func (f *fleetStage) Reconcile(ctx context.Context, stage string) (reconciler.Result, error) {
+	ctx, span := otel.Tracer("fleet").Start(ctx, "write the status")
 	defer span.End()
-	switch customer {
-	case hotCustomer:
+	switch stage {
+	case hotStage:
 		return reconciler.Result{}, pause(ctx, hotTime)
-	case slowCustomer:
+	case slowStage:
 		return reconciler.Result{}, pause(ctx, slowTime)
-	case closedAccount:
-		return reconciler.Result{}, reconciler.TerminalError(errors.New("the account is closed"))
-	case flakyCustomer:
+	case missingStage:
+		return reconciler.Result{}, reconciler.TerminalError(errors.New("there is no such Stage"))
+	case failingStage:
 		if err := pause(ctx, usualTime); err != nil {
 			return reconciler.Result{}, err
 		}
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.tries++; b.tries <= flakyFailures {
-			return reconciler.Result{}, fmt.Errorf("the bank does not answer (try %d)", b.tries)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.tries++; f.tries <= failures {
+			return reconciler.Result{}, fmt.Errorf("the cluster does not answer (try %d)", f.tries)
 		}
-		b.tries = 0
+		f.tries = 0
 		return reconciler.Result{}, nil
 	}
 	return reconciler.Result{}, pause(ctx, usualTime)

@@ -56,7 +56,7 @@ func runController(in io.Reader, out io.Writer) (err error) {
 		return fmt.Errorf("connecting the controller to NATS at %s: %w", told.NATS, err)
 	}
 	defer conn.Close()
-	controller, source, err := newBilling(conn)
+	controller, source, err := newFleetStage(conn)
 	if err != nil {
 		return err
 	}

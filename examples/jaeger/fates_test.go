@@ -23,7 +23,7 @@ func TestFailedAttemptsShowTheirErrorAndNumber(t *testing.T) {
 		}
 		return reconciler.Result{}, nil
 	})
-	spans := w.trace(w.publish(t.Context(), flakyCustomer), processName, 1)
+	spans := w.trace(w.publish(t.Context(), failingStage), processName, 1)
 	delivery, attempts := named(spans, processName)[0], named(spans, reconcileName)
 	if len(attempts) != 3 {
 		t.Fatalf("%d attempts, want 3", len(attempts))
@@ -68,15 +68,15 @@ func TestAttemptOfTheResyncIsARoot(t *testing.T) {
 
 func TestDeadLetterIsInItsTrace(t *testing.T) {
 	w := newWorld(t, func(context.Context, string) (reconciler.Result, error) {
-		return reconciler.Result{}, reconciler.TerminalError(errors.New("the account is closed"))
+		return reconciler.Result{}, reconciler.TerminalError(errors.New("there is no such Stage"))
 	})
-	id := w.publish(t.Context(), closedAccount)
+	id := w.publish(t.Context(), missingStage)
 	spans := w.trace(id, processName, 1)
 	delivery, attempt := named(spans, processName)[0], named(spans, reconcileName)[0]
 	w.expect(delivery, map[string]string{"jsource.settlement": "term"})
-	w.expectError(delivery, "the account is closed")
+	w.expectError(delivery, "there is no such Stage")
 	w.expect(attempt, map[string]string{"jsource.outcome": "dead"})
-	w.expectError(attempt, "the account is closed")
+	w.expectError(attempt, "there is no such Stage")
 
 	// From the letter to the trace, and from the trace to the letter.
 	admin, err := jsource.NewAdmin(w.broker.conn)

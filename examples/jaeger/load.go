@@ -15,9 +15,9 @@ import (
 )
 
 // publisherService is the service that the publisher's spans belong to.
-const publisherService = "shop-api"
+const publisherService = "api-server"
 
-// load publishes orders.
+// load publishes PromotionRequests.
 type load struct {
 	pub       *jsource.Publisher
 	published atomic.Int64
@@ -28,23 +28,23 @@ func newLoad(conn *natsgo.Conn) (*load, error) {
 	return &load{pub: pub}, err
 }
 
-// customer is whose the order of that number is: half of them are the hot customer's.
-func customer(number, rate int) string {
+// stage is the Stage of the PromotionRequest of that number: half of them are the hot one's.
+func stage(number, rate int) string {
 	switch second := number % rate; {
 	case number == rate:
-		return closedAccount // once
+		return missingStage // once
 	case second == 0:
-		return slowCustomer // every second
+		return slowStage // every second
 	case second == rate/2:
-		return flakyCustomer
+		return failingStage
 	case number%2 == 1:
-		return hotCustomer
+		return hotStage
 	default:
-		return "customer-" + strconv.Itoa(number%50)
+		return "fleet/stage-" + strconv.Itoa(number%50)
 	}
 }
 
-// run publishes total orders, rate of them a second, and returns when the stream has stored each.
+// run publishes total PromotionRequests, rate of them a second, and returns when the stream has stored each.
 func (l *load) run(ctx context.Context, total, rate int) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -62,7 +62,7 @@ func (l *load) run(ctx context.Context, total, rate int) error {
 		room <- struct{}{}
 		publishing.Go(func() {
 			defer func() { <-room }()
-			if err := l.publish(ctx, number, order{Customer: customer(number, rate), Total: 100 * number}); err != nil {
+			if err := l.publish(ctx, number, promotionRequest{Stage: stage(number, rate), Phase: "Pending"}); err != nil {
 				cancel(err)
 			}
 		})
@@ -71,13 +71,13 @@ func (l *load) run(ctx context.Context, total, rate int) error {
 	return context.Cause(ctx)
 }
 
-// publish is one request of a user of the shop: its span is the publisher's own.
-func (l *load) publish(ctx context.Context, number int, o order) error {
-	ctx, span := otel.Tracer("shop").Start(ctx, "POST /orders")
+// publish is one request of a user of the API server: its span is the publisher's own.
+func (l *load) publish(ctx context.Context, number int, r promotionRequest) error {
+	ctx, span := otel.Tracer("fleet").Start(ctx, "POST /promotionrequests")
 	defer span.End()
-	_, err := jsource.PublishCreated(ctx, l.pub, orders, number, o, jsource.MsgID("order-"+strconv.Itoa(number)))
+	_, err := jsource.PublishCreated(ctx, l.pub, promotionRequests, number, r, jsource.MsgID("promotion-"+strconv.Itoa(number)))
 	if err != nil {
-		return fmt.Errorf("publishing order %d: %w", number, err)
+		return fmt.Errorf("publishing PromotionRequest %d: %w", number, err)
 	}
 	l.published.Add(1)
 	return nil

@@ -1,4 +1,4 @@
-// Command jaeger shows where an event's time goes: a controller is fed through JetStream, killed and started again,
+// Command jaeger shows where an event's time goes: the fleet-stage controller is fed through JetStream, killed and started again,
 // and a real Jaeger holds the traces that lead from each event to its reconciles. See README.md.
 package main
 
@@ -67,10 +67,10 @@ func run(args []string) int {
 
 const usage = `Usage: jaeger [flags]
 
-Publishes orders under load to a controller of its own, which is killed with SIGKILL once and started again, with
-traces going to Jaeger; then prints links to the three most telling ones: the slowest event, one that was
-redelivered after the kill, and one of many events that one attempt reconciled. Takes about half a minute. In a
-terminal Jaeger runs on until Ctrl-C. Nothing is left behind.
+Publishes PromotionRequests under load to a fleet-stage controller, which is killed with SIGKILL once and started
+again, with traces going to Jaeger; then prints links to the three most telling ones: the slowest event, one that
+was redelivered after the kill, and one of many events that one attempt reconciled. Takes about half a minute. In
+a terminal Jaeger runs on until Ctrl-C. Nothing is left behind.
 
 `
 

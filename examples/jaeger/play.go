@@ -92,7 +92,7 @@ func (sh *show) perform(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	total := int(sh.duration.Seconds() * float64(sh.rate))
-	sh.say("the controller runs; publishing %d orders, %d a second", total, sh.rate)
+	sh.say("the controller runs; publishing %d PromotionRequests, %d a second", total, sh.rate)
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	var running sync.WaitGroup
@@ -110,7 +110,7 @@ func (sh *show) perform(ctx context.Context, dir string) (err error) {
 	return sh.story(ctx, total)
 }
 
-// story is what happens while orders are published.
+// story is what happens while PromotionRequests are published.
 func (sh *show) story(ctx context.Context, total int) error {
 	if err := sh.reached(ctx, total*killAt/100); err != nil {
 		return err
@@ -154,7 +154,7 @@ func (sh *show) start(ctx context.Context) (err error) {
 	return err
 }
 
-// reached waits until n orders are published.
+// reached waits until n PromotionRequests are published.
 func (sh *show) reached(ctx context.Context, n int) error {
 	return poll(ctx, "waiting for the publisher", func() (bool, error) { return sh.load.published.Load() >= int64(n), nil })
 }

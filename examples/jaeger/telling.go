@@ -30,7 +30,7 @@ func (sh *show) tell(ctx context.Context) error {
 	// A Jaeger of somebody's may take a while until it finds what was sent.
 	err := poll(bounded, "looking for traces in Jaeger", func() (bool, error) {
 		spans, err := sh.jaeger.find(ctx, search{
-			service: controllerName, name: "process " + orders.Prefix(), from: sh.began, to: time.Now(),
+			service: controllerName, name: "process " + promotionRequests.Prefix(), from: sh.began, to: time.Now(),
 		})
 		found = choose(spans)
 		return found.slowest != nil && found.redelivered != nil && found.coalesced != nil, err
@@ -46,10 +46,10 @@ func (sh *show) tell(ctx context.Context) error {
 		fmt.Fprintf(sh.out, "\n%s\n  %s\n  %s\n", title, fmt.Sprintf(format, args...), sh.jaeger.link(e.send.Trace))
 	}
 	e := found.slowest
-	show("The slowest event that was delivered once", e, "order %s: %v from publish to settled, attempt %s succeeded", e.delivery.attrs["messaging.message.id"],
+	show("The slowest event that was delivered once", e, "%s: %v from publish to settled, attempt %s succeeded", e.delivery.attrs["messaging.message.id"],
 		e.took().Round(time.Millisecond), e.attempt.attrs["jsource.attempt"])
 	e = found.redelivered
-	show("Redelivered after the kill", e, "order %s: delivery %d settled it, %v after it was published",
+	show("Redelivered after the kill", e, "%s: delivery %d settled it, %v after it was published",
 		e.delivery.attrs["messaging.message.id"], e.delivery.number("jsource.delivery.count"), e.took().Round(time.Millisecond))
 	e = found.coalesced
 	show("Coalesced", e, "%d messages, reconciled by one attempt that took %v",

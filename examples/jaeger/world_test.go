@@ -67,7 +67,7 @@ type world struct {
 	provider *sdktrace.TracerProvider
 	broker   *broker
 	load     *load
-	source   *jsource.Source[int, order, string]
+	source   *jsource.Source[int, promotionRequest, string]
 	sent     int
 }
 
@@ -97,7 +97,7 @@ func newWorld(t *testing.T, reconcile reconciler.Func[string], more ...reconcile
 	t.Cleanup(w.broker.close)
 	w.load, err = newLoad(w.broker.conn)
 	must(err)
-	w.source = jsource.Mapped(w.broker.conn, orders, customerOf)
+	w.source = jsource.Mapped(w.broker.conn, promotionRequests, stageOf)
 	c, err := reconciler.New[string](controllerName).Watch(w.source).Watch(more...).
 		Logger(slog.New(slog.DiscardHandler)).Func(reconcile)
 	must(err)
@@ -123,16 +123,16 @@ func (w *world) wait(what string, is func(context.Context) (bool, error)) {
 	}
 }
 
-// publish publishes an order of that customer in a trace of its own, unless ctx is in one, and returns the trace's id.
-func (w *world) publish(ctx context.Context, customer string) string {
+// publish publishes a PromotionRequest of that Stage in a trace of its own, unless ctx is in one, and returns the trace's id.
+func (w *world) publish(ctx context.Context, stage string) string {
 	w.Helper()
 	w.sent++
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		var span trace.Span
-		ctx, span = otel.Tracer("test").Start(ctx, "POST /orders")
+		ctx, span = otel.Tracer("test").Start(ctx, "POST /promotionrequests")
 		defer span.End()
 	}
-	if err := w.load.publish(ctx, w.sent, order{Customer: customer}); err != nil {
+	if err := w.load.publish(ctx, w.sent, promotionRequest{Stage: stage}); err != nil {
 		w.Fatal(err)
 	}
 	return trace.SpanContextFromContext(ctx).TraceID().String()
