@@ -131,7 +131,10 @@ func ExampleSource_MaxAttempts() {
 		log.Fatal(err)
 	}
 	<-begun
-	fmt.Println(jsource.WaitReconciled(ctx, conn, "labels-shop_products", receipt))
+	var dead *jsource.DeadLetterError
+	if err := jsource.WaitReconciled(ctx, conn, "labels-shop_products", receipt); errors.As(err, &dead) {
+		fmt.Println("given up:", dead.Sequences)
+	}
 
 	admin, err := jsource.NewAdmin(conn)
 	if err != nil {
@@ -148,7 +151,7 @@ func ExampleSource_MaxAttempts() {
 		log.Fatal(err)
 	}
 	// Output:
-	// dead letters instead of reconciled: sequences [1] of stream "shop_products" for durable "labels-shop_products"
+	// given up: [1]
 	// product-1 failed 3 times: the printer is out of paper
 }
 

@@ -31,7 +31,8 @@ var systems = []string{"linux", "darwin", "windows"}
 const head = `# Licences
 
 The modules that come with this one, on Linux, macOS and Windows: what its packages and its command import. What only its
-tests, benchmarks, examples and tools need is not here. A program of yours holds those of them whose packages it imports.
+tests, benchmarks, examples and tools need is not here. A program of yours holds those of them whose packages it imports. The
+licences are those that github.com/google/go-licenses recognizes in the files of each.
 
 All of these licences go with Apache-2.0. None asks for the source; whoever passes on a binary passes on their texts, and the
 NOTICE file of a module that has one.
@@ -54,6 +55,7 @@ func page(packages []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	var errs []error
 	seen := map[string]bool{}
 	for _, system := range systems {
 		dirs, err := imported(system, packages)
@@ -77,6 +79,9 @@ func page(packages []string) (string, error) {
 				if err != nil {
 					return "", err
 				}
+				if len(list) == 0 {
+					errs = append(errs, fmt.Errorf("%s: no licence is recognized in %s", d.module, filepath.Base(file)))
+				}
 				for _, l := range list {
 					found[d.module][l.Name] = true
 				}
@@ -84,14 +89,11 @@ func page(packages []string) (string, error) {
 		}
 	}
 
-	var (
-		table strings.Builder
-		errs  []error
-	)
+	var table strings.Builder
 	for _, module := range slices.Sorted(maps.Keys(found)) {
 		names := slices.Sorted(maps.Keys(found[module]))
 		if len(names) == 0 {
-			errs = append(errs, fmt.Errorf("%s: no licence is recognized", module))
+			errs = append(errs, fmt.Errorf("%s: it has no licence file", module))
 		}
 		for _, name := range names {
 			if !slices.Contains(allowed, name) {
@@ -103,10 +105,10 @@ func page(packages []string) (string, error) {
 	return head + "| module | licences |\n| --- | --- |\n" + table.String(), errors.Join(errs...)
 }
 
-// isLicence reports whether a file holds a licence: others may just name one.
+// isLicence reports whether a file, found by its name, holds a licence: others may just name one, or be code.
 func isLicence(file string) bool {
 	name := strings.ToUpper(filepath.Base(file))
-	return !strings.HasPrefix(name, "README") && !strings.HasPrefix(name, "NOTICE")
+	return !strings.HasPrefix(name, "README") && !strings.HasPrefix(name, "NOTICE") && filepath.Ext(name) != ".GO"
 }
 
 // folder is where a package is.
