@@ -116,7 +116,7 @@ type folder struct{ module, root, dir string }
 
 // imported lists the packages of other modules that packages import, directly or not, without the standard library.
 func imported(system string, packages []string) (dirs []folder, err error) {
-	cmd := exec.Command("go", append([]string{
+	cmd := exec.Command("go", append([]string{ //nolint:gosec // make says which packages
 		"list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}\t{{.Dir}}\t{{$.Dir}}{{end}}{{end}}",
 	}, packages...)...)
 	cmd.Dir, cmd.Stderr = root, os.Stderr
