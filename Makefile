@@ -88,7 +88,7 @@ package-of-kube-apiserver := k8s.io/kubernetes/cmd/kube-apiserver
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':[^#]*## ' '/^##@ /{print "\n" substr($$0, 5)} /^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile
+	@awk -F ':[^#]*## ' '/^##@ /{print "\n" substr($$0, 5)} /^[a-z-]+:.*## /{printf "  make %-25s %s\n", $$1, $$2}' Makefile
 
 .PHONY: demo
 demo: ## run the demo; ARGS='…' are its flags
@@ -215,7 +215,7 @@ chromium: ## find Chromium for the tests of pages; root on Debian gets it instal
 ##@ Check
 
 .PHONY: check
-check: fmt-check tidy-check api-check vet staticcheck lint test test-oldest fuzz-decoders ## everything that CI does
+check: fmt-check tidy-check api-check licenses-check vet staticcheck lint test test-oldest fuzz-decoders ## everything that CI does
 	@echo "==> every check passed"
 
 .PHONY: fmt
@@ -241,6 +241,20 @@ api: ## write down the API of every package, in api/
 api-check: ## is the API what api/ says?
 	@echo "==> api"
 	@$(foreach p,$(API),$(call api-of,$(p)) | diff -u $(call api-file,$(p)) - || { echo "the API of $(p) has changed: say so in CHANGELOG.md, and run 'make api'"; exit 1; };)
+
+# Of what users get with the packages in api/ and with the command. The file is made in .cache: a run that fails changes nothing.
+licenses-of = @mkdir -p .cache; go -C tools/licenses run . $(addprefix ./,$(API)) ./cmd/jsource >.cache/licenses.md
+
+.PHONY: licenses
+licenses: ## write down the licences of all dependencies that users get, in docs/licenses.md
+	$(licenses-of)
+	@cp .cache/licenses.md docs/licenses.md
+
+.PHONY: licenses-check
+licenses-check: ## do all of those licences go with Apache-2.0, and is docs/licenses.md up to date?
+	@echo "==> licences"
+	$(licenses-of)
+	@diff -u docs/licenses.md .cache/licenses.md || { echo "docs/licenses.md is out of date: run 'make licenses'"; exit 1; }
 
 .PHONY: vet $(call part,vet)
 vet: $(call part,vet) ## go vet

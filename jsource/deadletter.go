@@ -16,7 +16,7 @@ type DeadLetter struct {
 	Sequence   uint64        // of the original, in its stream
 	Subject    string        // of the original; "" if it was none of the topic's
 	Durable    string        // which gave it up
-	Reason     string        // undecodable, terminal, attempts or deliveries
+	Reason     string        // ReasonTerminal, ReasonAttempts, ReasonUndecodable or ReasonDeliveries
 	Error      string        // without control characters, at most 1 KiB
 	Request    string        // the request that was given up; "" if it is the whole event
 	Attempts   int           // failed attempts on it

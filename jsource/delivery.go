@@ -93,7 +93,7 @@ func (r *run[K, T, request]) Handle(m *consumer.Message) {
 	}
 	if n := m.Deliveries(); n > uint64(r.maxDeliveries()) {
 		r.burials.add(burial[K, T, request]{
-			delivery: d, reason: reasonDeliveries,
+			delivery: d, reason: ReasonDeliveries,
 			err: fmt.Errorf("handed out %d times, more than MaxDeliveries %d", n, r.maxDeliveries()),
 		})
 		return
@@ -143,7 +143,7 @@ func (r *run[K, T, request]) mapEvent(ctx context.Context, event nats.Event[K, T
 func (r *run[K, T, request]) undecodable(d *delivery[K, T, request], err error) {
 	n := d.msg.Deliveries()
 	if n > undecodableTries {
-		r.burials.add(burial[K, T, request]{delivery: d, reason: reasonUndecodable, err: err})
+		r.burials.add(burial[K, T, request]{delivery: d, reason: ReasonUndecodable, err: err})
 		return
 	}
 	r.log.Warn("a message cannot be decoded: given back, since another version may know it", "sequence", d.msg.Sequence(),
@@ -245,9 +245,9 @@ func (d *delivery[K, T, request]) Superseded(by queue.Message[request]) {
 
 // Died implements [queue.Message]: one request became a dead letter.
 func (d *delivery[K, T, request]) Died(req request, death queue.Death) {
-	reason := reasonAttempts
+	reason := ReasonAttempts
 	if death.Terminal {
-		reason = reasonTerminal
+		reason = ReasonTerminal
 	}
 	b := d.run.burials
 	b.mu.Lock()

@@ -57,8 +57,8 @@ func readmePublisher(ctx context.Context, conn *natsgo.Conn, requests nats.Topic
 	return jsource.WaitReconciled(ctx, conn, "fleet_stage-kargo_promotionrequests", receipt) // if one must know
 }
 
-func docsMigrating(conn *natsgo.Conn, orders nats.Topic[string, widget]) *widgetSource {
-	source := jsource.Subject(conn, orders).DeliverPolicy(jetstream.DeliverNewPolicy)
+func docsMigrating(conn *natsgo.Conn, widgets nats.Topic[string, widget]) *widgetSource {
+	source := jsource.Subject(conn, widgets).DeliverPolicy(jetstream.DeliverNewPolicy)
 	return source
 }
 

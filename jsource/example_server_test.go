@@ -1,39 +1,52 @@
 package jsource_test
 
 import (
+	"context"
+	"errors"
 	"log"
-	"os"
-	"time"
+	"log/slog"
 
-	"github.com/nats-io/nats-server/v2/server"
 	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/levelstream/jsource/internal/natstest"
+	"github.com/levelstream/jsource/jsource"
+	"github.com/levelstream/jsource/reconciler"
 )
 
 // connect is what the examples have instead of nats.Connect with the address of a server: one of their own,
 // which is gone when they call the function that is returned.
-func connect() (conn *natsgo.Conn, gone func()) {
-	dir, err := os.MkdirTemp("", "jsource-example")
+func connect() (conn *natsgo.Conn, gone func()) { return natstest.ConnectExample() }
+
+// giveUp makes a dead letter, as a controller does whose Reconciler says that retrying cannot help.
+func giveUp(ctx context.Context, conn *natsgo.Conn, key string) {
+	ctx, stop := context.WithCancel(ctx)
+	begun := make(chan struct{})
+	controller, err := reconciler.New[string]("products").Watch(jsource.Subject(conn, products)).
+		Logger(slog.New(slog.DiscardHandler)).
+		Func(func(context.Context, string) (reconciler.Result, error) {
+			close(begun)
+			return reconciler.Result{}, reconciler.TerminalError(errors.New("no such maker"))
+		})
 	if err != nil {
 		log.Fatal(err)
 	}
-	srv, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true,
-		DisableJetStreamBanner: true, JetStreamMaxMemory: 1 << 30, JetStreamMaxStore: 1 << 40,
-	})
+	publisher, err := jsource.NewPublisher(conn)
 	if err != nil {
 		log.Fatal(err)
 	}
-	srv.Start()
-	if !srv.ReadyForConnections(30 * time.Second) {
-		log.Fatal("the server does not start")
-	}
-	if conn, err = natsgo.Connect(srv.ClientURL()); err != nil {
+	receipt, err := jsource.PublishCreated(ctx, publisher, products, key, product{Maker: "ann", Price: 12})
+	if err != nil {
 		log.Fatal(err)
 	}
-	return conn, func() {
-		conn.Close()
-		srv.Shutdown()
-		srv.WaitForShutdown()
-		_ = os.RemoveAll(dir)
+	stopped := make(chan error)
+	go func() { stopped <- controller.Start(ctx) }()
+	<-begun
+	var dead *jsource.DeadLetterError
+	if err := jsource.WaitReconciled(ctx, conn, "products-shop_products", receipt); !errors.As(err, &dead) {
+		log.Fatal(err)
+	}
+	stop()
+	if err := <-stopped; err != nil {
+		log.Fatal(err)
 	}
 }

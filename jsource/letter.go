@@ -18,7 +18,7 @@ const (
 	DeadSequence   = "Jsource-Dead-Sequence"   // its sequence in the stream
 	DeadDurable    = "Jsource-Dead-Durable"    // the durable that gave it up
 	DeadDeliveries = "Jsource-Dead-Deliveries" // how often it was handed out
-	DeadReason     = "Jsource-Dead-Reason"     // undecodable, terminal, attempts or deliveries
+	DeadReason     = "Jsource-Dead-Reason"     // ReasonTerminal, ReasonAttempts, ReasonUndecodable or ReasonDeliveries
 	DeadError      = "Jsource-Dead-Error"      // the error, without control characters, at most 1 KiB
 	DeadRequest    = "Jsource-Dead-Request"    // the request that was given up, unless it is the whole message
 	DeadAttempts   = "Jsource-Dead-Attempts"   // failed attempts on it
@@ -32,12 +32,18 @@ const (
 	deadHeaders = "Jsource-Dead-"
 )
 
-// Reasons for a dead letter.
+// Reasons for a dead letter: what [DeadLetter] and the header [DeadReason] say, and [LetterFilter] asks for.
 const (
-	reasonUndecodable = "undecodable"
-	reasonDeliveries  = "deliveries"
-	reasonTerminal    = "terminal"
-	reasonAttempts    = "attempts"
+	// ReasonTerminal means that an attempt on a request of the event ended with [reconciler.TerminalError].
+	ReasonTerminal = "terminal"
+	// ReasonAttempts means that attempts on a request of the event failed as often as [Source.MaxAttempts] allows.
+	ReasonAttempts = "attempts"
+	// ReasonUndecodable means that the message is no event of the topic, or none that this version of the program
+	// understands. It was handed out three times, so that another version could have taken it.
+	ReasonUndecodable = "undecodable"
+	// ReasonDeliveries means that the message was handed out more often than [Source.MaxDeliveries] allows: it may be
+	// what kills the process, or its mapper fails each time.
+	ReasonDeliveries = "deliveries"
 )
 
 const maxErrorText = 1024

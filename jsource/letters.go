@@ -23,7 +23,7 @@ const DeadReplayOf = "Jsource-Replay-Of"
 type LetterFilter struct {
 	Stream  string // of the originals
 	Durable string // which gave them up
-	Reason  string // undecodable, terminal, attempts or deliveries
+	Reason  string // ReasonTerminal, ReasonAttempts, ReasonUndecodable or ReasonDeliveries
 }
 
 // DeadLetters yields the dead letters that are kept now, stream by stream, oldest first. It reads one at a

@@ -32,7 +32,9 @@ type options struct {
 }
 
 // Durable names the durable consumer. Sources of the same name share its messages: each goes to one of
-// them. Default: "<controller>-<topic>", with characters that a name cannot hold escaped.
+// them. Default: "<controller>-<topic>", where "." becomes "_" and what is not a letter or digit "=" and two
+// hexadecimal digits ("shop.late_orders" is "shop_late=5Forders"), but for "-" and "_" of the controller. Choose a
+// name when others have to know it, who call [WaitReconciled] or set up permissions, and the default is not plain.
 func (s *Source[K, T, request]) Durable(name string) *Source[K, T, request] {
 	if err := consumer.CheckName(name); err != nil {
 		s.errs = append(s.errs, fmt.Errorf("durable name %w", err))

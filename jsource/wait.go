@@ -34,7 +34,8 @@ func (e *DeadLetterError) Error() string {
 
 // WaitReconciled waits until durable has settled the event that r names and everything before it. It may be
 // called from any process. It returns nil once they are reconciled, a [*DeadLetterError] if some of them
-// became dead letters, and an error if the durable or the stream does not exist, or ctx ends first.
+// became dead letters, and an error if the durable or the stream does not exist, or ctx ends first. The name of
+// the durable is what [Source.Durable] says; it exists once the controller has been started for the first time.
 //
 // conn must be allowed to ask for the durable and to read the stream.
 func WaitReconciled(ctx context.Context, conn *natsgo.Conn, durable string, r Receipt) error {

@@ -124,3 +124,41 @@ func ExampleGroup_Holding() {
 	// Output:
 	// alice holds 3 messages: out of stock
 }
+
+// An attempt settles what was owed when it began. What came later it may not have seen: that is owed still.
+func ExampleTracker_Begin() {
+	tracker := queue.NewTracker[string]()
+	source := tracker.NewGroup(queue.GroupOptions{})
+
+	first, second := &order{number: 1}, &order{number: 2}
+	source.Register(&first.Entry, first, []string{"alice"})
+	attempt := tracker.Begin("alice")
+	source.Register(&second.Entry, second, []string{"alice"}) // while the attempt runs
+	attempt.End(queue.Success, nil)
+	fmt.Println("order 2 still owes", second.Owes())
+	// Output:
+	// order 1: acknowledge it
+	// order 2 still owes [alice]
+}
+
+// With Supersede a newer message stands for those before it, and with MaxAttempts no message is owed for ever.
+func ExampleGroupOptions() {
+	tracker := queue.NewTracker[string]()
+	source := tracker.NewGroup(queue.GroupOptions{Supersede: true, MaxAttempts: 2})
+	reconcile := queue.Wrap(tracker, func(context.Context, string) (time.Duration, error) {
+		return 0, errors.New("out of stock")
+	})
+
+	for number := range 3 {
+		o := &order{number: number}
+		source.Register(&o.Entry, o, []string{"alice"})
+	}
+	for range 2 {
+		_, _ = reconcile(context.Background(), "alice")
+	}
+	// Output:
+	// order 0: acknowledge it early
+	// order 1: acknowledge it early
+	// order 2: alice will never work: out of stock
+	// order 2: acknowledge it
+}

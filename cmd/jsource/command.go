@@ -20,7 +20,9 @@ func command(out, errOut io.Writer) *cli.Command {
 		&cli.StringFlag{
 			Name: "reason", Usage: "only letters for this reason: undecodable, terminal, attempts or deliveries",
 			Validator: func(s string) error {
-				if !slices.Contains([]string{"undecodable", "terminal", "attempts", "deliveries"}, s) {
+				if !slices.Contains([]string{
+					jsource.ReasonUndecodable, jsource.ReasonTerminal, jsource.ReasonAttempts, jsource.ReasonDeliveries,
+				}, s) {
 					return fmt.Errorf("it is %q, and should be undecodable, terminal, attempts or deliveries", s)
 				}
 				return nil

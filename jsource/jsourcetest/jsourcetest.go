@@ -100,7 +100,8 @@ func Run(tb testing.TB, c interface{ Start(context.Context) error }) (stop func(
 }
 
 // Reconciled waits until durable has settled the event of r and all before it, and fails the test if one of them became a
-// dead letter.
+// dead letter. It waits for the durable too, whose controller may still be starting: a name that no controller uses fails the test
+// after [Patience]. See [jsource.Source.Durable] for the name.
 func (s *Server) Reconciled(durable string, r jsource.Receipt) {
 	s.tb.Helper()
 	ctx, cancel := context.WithTimeout(s.tb.Context(), Patience)
