@@ -115,6 +115,11 @@ docs-screenshots: $(jaeger-server) | chromium ## make the screenshots of docs/ a
 	@echo "==> building tools/browser (takes minutes the first time)"
 	@go -C tools/browser run .
 
+.PHONY: pictures
+pictures: ## draw docs/pictures/*.svg from the .dot files beside them
+	@echo "==> building tools/pictures"
+	@go -C tools/pictures run . "$(CURDIR)/docs/pictures"
+
 .PHONY: bench
 bench: ## measure the sources of this module beside each other; ARGS='…' are its flags
 	@echo "==> building bench (takes minutes the first time)"

@@ -34,12 +34,8 @@ func StartAttempt(ctx context.Context, controller string, a Attempt, covered []t
 	if t == nil {
 		return ctx, nil
 	}
-	attrs := make(attributes, 0, 5)
-	attrs.add(controllerKey.String(controller))
-	attrs.add(attemptKey.Int(a.Number))
-	attrs.add(owedKey.Int(a.Owed))
-	attrs.text(causeKey, a.Cause)
-	opts := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindInternal)}
+	opts := make([]trace.SpanStartOption, 0, 3)
+	lacking := 0
 	if len(covered) == 0 {
 		opts = append(opts, trace.WithNewRoot())
 	} else {
@@ -50,12 +46,18 @@ func StartAttempt(ctx context.Context, controller string, a Attempt, covered []t
 		if !Sampled(parent) {
 			return ctx, nil
 		}
-		if dropped > 0 {
-			attrs.add(linksDroppedKey.Int(dropped))
-		}
-		opts = append(opts, trace.WithLinks(links...))
+		opts, lacking = append(opts, trace.WithLinks(links...)), dropped
 	}
-	ctx, span := t.Start(ctx, "reconcile "+controller, append(opts, trace.WithAttributes(attrs...))...)
+	attrs := make(attributes, 0, 5)
+	attrs.add(controllerKey.String(controller))
+	attrs.add(attemptKey.Int(a.Number))
+	attrs.add(owedKey.Int(a.Owed))
+	attrs.text(causeKey, a.Cause)
+	if lacking > 0 {
+		attrs.add(linksDroppedKey.Int(lacking))
+	}
+	opts = append(opts, trace.WithSpanKind(trace.SpanKindInternal), trace.WithAttributes(attrs...))
+	ctx, span := t.Start(ctx, "reconcile "+controller, opts...)
 	if !span.IsRecording() {
 		return ctx, nil
 	}

@@ -17,6 +17,9 @@ type Contender struct {
 	Unsafe bool
 	// Core is fed over core NATS: nothing is stored.
 	Core bool
+	// Traced is the share of the events whose publisher has sampled their trace; the others' traces are not. With 0 the
+	// publisher does not trace.
+	Traced float64
 	// Start starts to consume and returns once it does; stop ends it.
 	Start func(ctx context.Context, in *Intake) (stop func() error, err error)
 }

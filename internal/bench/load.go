@@ -30,14 +30,29 @@ type load struct {
 	body    *body
 	probe   *Probe
 	conns   []*natsgo.Conn // one for each publisher
+	traced  float64        // the share of events whose trace is sampled; 0: none has a trace
 }
 
-func newLoad(s *Spec, topic Topic, p *Probe, conns []*natsgo.Conn) (*load, error) {
+func newLoad(s *Spec, topic Topic, p *Probe, conns []*natsgo.Conn, traced float64) (*load, error) {
 	b, err := newBody(topic, s.Payload)
 	if err != nil {
 		return nil, err
 	}
-	return &load{spec: s, subject: topic.SubjectOf(nats.Updated), body: b, probe: p, conns: conns}, nil
+	return &load{spec: s, subject: topic.SubjectOf(nats.Updated), body: b, probe: p, conns: conns, traced: traced}, nil
+}
+
+// message is event n as the stream gets it, with the trace context that a publisher that traces gives it.
+func (l *load) message(n int) *natsgo.Msg {
+	msg := natsgo.NewMsg(l.subject)
+	msg.Data = l.body.write(nil, n, l.spec.keyOf(n))
+	if l.traced > 0 {
+		flags := 0
+		if every := int(1 / l.traced); n%every == 0 {
+			flags = 1
+		}
+		msg.Header["traceparent"] = []string{fmt.Sprintf("00-%032x-%016x-%02x", n+1, n+1, flags)}
+	}
+	return msg
 }
 
 // store puts all events into the stream, in order: event n gets sequence n+1.
@@ -47,7 +62,7 @@ func (l *load) store(ctx context.Context, stream jetstream.Stream) error {
 		return err
 	}
 	for n := range l.spec.Events {
-		if _, err := js.PublishAsync(l.subject, l.body.write(nil, n, l.spec.keyOf(n)), noStall); err != nil {
+		if _, err := js.PublishMsgAsync(l.message(n), noStall); err != nil {
 			return fmt.Errorf("storing event %d: %w", n, err)
 		}
 		l.probe.seqs[n].Store(uint64(n + 1))
@@ -209,8 +224,7 @@ func (l *load) paceStored(ctx context.Context, conn *natsgo.Conn, begin int64, f
 		if err := l.due(ctx, begin, n); err != nil {
 			break
 		}
-		msg := natsgo.NewMsg(l.subject)
-		msg.Data = l.body.write(nil, n, l.spec.keyOf(n))
+		msg := l.message(n)
 		if l.spec.Fault != faultNone {
 			// It may have to be sent twice; without faults the stream is spared the bookkeeping.
 			msg.Header.Set(jetstream.MsgIDHeader, fmt.Sprint(n))

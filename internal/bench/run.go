@@ -167,7 +167,7 @@ func (r *run) perform(ctx context.Context, watch func(*Probe)) (*Result, error) 
 			return nil, err
 		}
 	}
-	load, err := newLoad(s, r.topic, p, conns)
+	load, err := newLoad(s, r.topic, p, conns, r.contender.Traced)
 	if err != nil {
 		return nil, err
 	}

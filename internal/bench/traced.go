@@ -9,14 +9,13 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
-// sampled is c in a process that traces such a share of the events. Spans leave in batches, as they do in
+// sampled is c in a process that traces, with publishers that sample such a share of the events. Spans leave in batches, as they do in
 // production, and none is dropped; what sending them costs is not part of it.
 func sampled(c Contender, name string, share float64) Contender {
 	start := c.Start
-	c.Name = name
+	c.Name, c.Traced = name, share
 	c.Start = func(ctx context.Context, in *Intake) (func() error, error) {
 		provider := sdktrace.NewTracerProvider(
-			sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(share))),
 			sdktrace.WithBatcher(tracetest.NewNoopExporter(), sdktrace.WithBlocking()))
 		was := otel.GetTracerProvider()
 		otel.SetTracerProvider(provider)
