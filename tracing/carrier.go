@@ -34,7 +34,7 @@ func (c carrier) Values(key string) []string {
 		found []string
 	)
 	for k, values := range c {
-		if len(values) > 0 && strings.EqualFold(k, key) && (found == nil || k < name) {
+		if len(values) > 0 && len(k) == len(key) && strings.EqualFold(k, key) && (found == nil || k < name) {
 			name, found = k, values
 		}
 	}

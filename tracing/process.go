@@ -90,11 +90,11 @@ func (m *Message) attributes(header carrier) attributes {
 	return attrs
 }
 
-// EndProcess ends a span of [StartProcess]; a nil span is fine. settlement is one of [Ack], [Term],
+// EndProcess ends a span of [StartProcess]; a nil span is fine, and so is one that records nothing. settlement is one of [Ack], [Term],
 // [GivenBack], [Forgotten] and [Unconfirmed]; owed is the number of requests the message was mapped to; err
 // is why it did not end well.
 func EndProcess(span trace.Span, settlement string, owed int, err error) {
-	if span == nil {
+	if span == nil || !span.IsRecording() {
 		return
 	}
 	span.SetAttributes(settlementKey.String(settlement), owedKey.Int(owed))

@@ -43,6 +43,7 @@ func Ours() []Contender {
 	}
 	return []Contender{
 		core, durable,
+		untraced(durable, "jsource-untraced", 0.01),
 		sampled(durable, "jsource-sampled", 0.01),
 		sampled(durable, "jsource-traced", 1),
 	}

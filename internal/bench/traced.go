@@ -31,3 +31,10 @@ func sampled(c Contender, name string, share float64) Contender {
 	}
 	return c
 }
+
+// untraced is c in a process that does not trace, with the events that [sampled] gets: what their headers cost, it
+// pays too.
+func untraced(c Contender, name string, share float64) Contender {
+	c.Name, c.Traced = name, share
+	return c
+}
