@@ -9,7 +9,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The priority queue of controller-runtime 0.24 leaves this goroutine behind if it is shut down as it hands out.
-	kubetest.Main(m, map[string]func(){leaderChild: leader}, goleak.IgnoreAnyFunction(
-		"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue.(*priorityqueue[...]).handleReadyItems"))
+	// The priority queue of controller-runtime 0.24 leaves some of these behind if it is shut down as it hands out.
+	const priorityQueue = "sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue.(*priorityqueue[...])."
+	var ignored []goleak.Option
+	for _, name := range []string{"handleReadyItems", "handleWaitingItems", "handleAddBuffer", "logState", "updateUnfinishedWorkLoop"} {
+		ignored = append(ignored, goleak.IgnoreAnyFunction(priorityQueue+name))
+	}
+	kubetest.Main(m, map[string]func(){leaderChild: leader}, ignored...)
 }
