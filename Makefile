@@ -148,7 +148,7 @@ test-short: $(call part,test) ## the same without the tests that take long
 .PHONY: test-oldest
 test-oldest: $(assets) | c-compiler ## the tests of queue, reconciler and metrics with the oldest supported Kubernetes libraries (go.oldest.mod)
 	@echo "==> go test: $$(awk '/k8s\.io\/(client-go|controller-runtime) /{print $$1, $$2}' go.oldest.mod | paste -sd ,) (compiling takes minutes the first time)"
-	@$(GOTEST) -modfile=go.oldest.mod $(TESTFLAGS) ./queue ./reconciler/... ./metrics
+	@JSOURCE_TEST_OLDEST=1 $(GOTEST) -modfile=go.oldest.mod $(TESTFLAGS) ./queue ./reconciler/... ./metrics
 
 .PHONY: cover
 cover: $(assets) | c-compiler ## coverage of the main module: the total, and .cache/cover.html line by line
