@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 
 	"go.opentelemetry.io/otel"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/levelstream/jsource/internal/natstest"
@@ -14,9 +16,12 @@ import (
 	"github.com/levelstream/jsource/reconciler/kube"
 )
 
+// provider is the one of this process: the endpoint takes no second, also when a test runs again.
+var provider = sync.OnceValues(func() (*sdkmetric.MeterProvider, error) { return kube.MeterProvider() })
+
 // What this module measures is on the managers' endpoint, under names as Prometheus has them.
 func TestMeterProvider_ShowsOursBesideTheirs(t *testing.T) {
-	provider, err := kube.MeterProvider()
+	provider, err := provider()
 	if err != nil {
 		t.Fatal(err)
 	}
