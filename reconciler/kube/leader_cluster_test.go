@@ -249,7 +249,11 @@ func TestHandOver_LostLeadership(t *testing.T) {
 	for _, r := range held {
 		w.verdict(r)
 	}
-	did.expect(t, []string{"held", "queued behind it"})
+	lost := []string{"held"}
+	if tries.of("queued behind it") == 0 { // its worker may have taken it before it knew
+		lost = append(lost, "queued behind it")
+	}
+	did.expect(t, lost)
 	b.stop()
 }
 
