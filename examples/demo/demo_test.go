@@ -121,15 +121,15 @@ func checkTable(t *testing.T, out string, events int) {
 
 // trigger keeps what is written to it, and does something when it first sees a word.
 type trigger struct {
-	bytes.Buffer
+	seen bytes.Buffer // not embedded: io.Copy would call its ReadFrom, and not Write
 	word string
-	then func() error
-	err  error // of what it did
+	then func() error // nil once done
+	err  error        // of what it did
 }
 
 func (w *trigger) Write(b []byte) (int, error) {
-	n, err := w.Buffer.Write(b)
-	if w.then != nil && bytes.Contains(w.Bytes(), []byte(w.word)) {
+	n, err := w.seen.Write(b)
+	if w.then != nil && bytes.Contains(w.seen.Bytes(), []byte(w.word)) {
 		w.err, w.then = w.then(), nil
 	}
 	return n, err
@@ -148,11 +148,11 @@ func TestDemo(t *testing.T) {
 	}
 	cmd.Stdout, cmd.Stderr = out, out
 	err := cmd.Run()
-	t.Logf("%s", out.String())
+	t.Logf("%s", out.seen.String())
 	if err := errors.Join(err, out.err); err != nil {
 		t.Error(err)
 	}
-	checkTable(t, out.String(), 1500)
+	checkTable(t, out.seen.String(), 1500)
 	nothingLeft(t, dir)
 }
 
